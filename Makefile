@@ -1,0 +1,34 @@
+# Two commands do everything on a machine that has Python 3.11 and make:
+#   make study   set up, run the headline comparison, show its result
+#   make test    set up, lint, check types, run the tests
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: study test lint types unit clean
+
+study: $(READY)
+	$(BIN)/zotune compare
+
+test: lint types unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/python -m pytest
+
+# The constraints pin torch to a build without gigabytes of CUDA on a CPU machine.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "zotune needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=…")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info results

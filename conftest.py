@@ -1,0 +1,20 @@
+"""For tests and doctests alike: what an example registers is gone when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from zotune.directions import DIRECTIONS
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import PROBLEMS
+
+
+@pytest.fixture(autouse=True)
+def registries_are_left_as_they_were() -> Iterator[None]:
+    registries = (ESTIMATORS, DIRECTIONS, PROBLEMS)
+    before = [dict(registry._all()) for registry in registries]  # type: ignore[attr-defined]
+    yield
+    for registry, entries in zip(registries, before, strict=True):
+        registry._entries = entries  # type: ignore[assignment]

@@ -1,0 +1,112 @@
+"""Checkpoints: whole or not at all, and never somebody else's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import zotune
+from zotune.checkpoint import load_state, save_state, write_whole
+from zotune.config import parse_config
+from zotune.errors import CheckpointError
+from zotune.loop import Loop
+from zotune.state import State
+
+
+@pytest.fixture
+def loop(bowl: zotune.Objective) -> Loop:
+    return Loop(parse_config({"q": 2, "budget": 60, "replicates": 3}), bowl)
+
+
+def test_a_state_comes_back_bit_for_bit(loop: Loop, tmp_path: Path) -> None:
+    state = loop.advance(loop.init(), until=31)
+    save_state(state, tmp_path / "state", loop.fingerprint(), note="kept")
+    back, notes = load_state(tmp_path / "state", loop.fingerprint())
+    for field in fields(State):
+        mine, theirs = getattr(state, field.name), getattr(back, field.name)
+        if isinstance(mine, torch.Tensor):
+            assert torch.equal(mine, theirs), field.name
+    assert back.ledger == state.ledger
+    assert back.steps == state.steps
+    assert loop.curve_rows(back) == loop.curve_rows(state)
+    assert notes == {"note": "kept"}
+
+
+def test_a_file_that_was_cut_short_is_refused(loop: Loop, tmp_path: Path) -> None:
+    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    content = path.read_bytes()
+    for length in (0, 5, 100, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(CheckpointError, match="is not a whole zotune checkpoint"):
+            load_state(path)
+
+
+def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
+    save_file({"weight": torch.ones(3)}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match="is not a whole zotune checkpoint"):
+        load_state(tmp_path / "model.safetensors")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*nothing"):
+        load_state(tmp_path / "nothing")
+
+
+def test_a_checkpoint_of_another_problem_is_refused(loop: Loop, tmp_path: Path) -> None:
+    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    other = loop.fingerprint() | {"dim": 11}
+    with pytest.raises(
+        CheckpointError, match="belongs to another run: it has dim=10, this run has"
+    ):
+        load_state(path, other)
+
+
+def test_a_checkpoint_of_another_format_is_refused(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zotune.checkpoint.FORMAT", 99)
+    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 1"):
+        load_state(path)
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
+    """A process that rewrites one file for ever is killed again and again."""
+    path = tmp_path / "state"
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from zotune.checkpoint import write_whole\n"
+        "n = 0\n"
+        "while True:\n"
+        "    n = (n + 1) % 10\n"
+        "    write_whole(Path(sys.argv[1]), str(n).encode() * 3_000_000)\n"
+    )
+    for pause in (0.0, 0.02, 0.05, 0.1):
+        path.unlink(missing_ok=True)
+        writer = subprocess.Popen([sys.executable, "-c", program, str(path)])
+        deadline = time.monotonic() + 30
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(pause)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        content = path.read_bytes()
+        assert len(content) == 3_000_000
+        assert len(set(content)) == 1
+
+
+def test_a_failed_write_leaves_no_litter(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    with pytest.raises(OSError, match="state"):
+        write_whole(tmp_path / "state", b"content")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]

@@ -1,0 +1,52 @@
+"""The command line, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from zotune.cli import main
+
+
+def test_list_shows_every_entry_with_its_formula() -> None:
+    shown = CliRunner().invoke(main, ["list"]).output
+    for word in (
+        "avg",
+        "align-diag",
+        "U (UᵀU)⁻¹ v",
+        "orthogonal",
+        "central",
+        "sqrt-decay",
+        "quadratic",
+    ):
+        assert word in shown
+
+
+def test_list_for_a_machine() -> None:
+    entries = json.loads(CliRunner().invoke(main, ["list", "--json"]).output)
+    assert [e["name"] for e in entries["estimators"]] == ["align", "align-diag", "avg"]
+    assert {"name": "central", "v": "(f(x + mu u) − f(x − mu u)) / 2mu"}.items() <= entries[
+        "differences"
+    ][1].items()
+
+
+def test_compare_prints_its_table_and_writes_its_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "deep" / "compare.png"
+    done = CliRunner().invoke(
+        main, ["compare", "--dim", "20", "--budget", "200", "--replicates", "2", "-o", str(figure)]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.count("best") == 2
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_bad_input_is_one_line_and_exit_code_2() -> None:
+    done = CliRunner().invoke(main, ["compare", "--dim", "0"])
+    assert done.exit_code == 2
+    assert done.output.strip() == "zotune: problem.dim must be a whole number of at least 1, got 0"
+
+
+def test_version() -> None:
+    assert "zotune, version 0.1.0" in CliRunner().invoke(main, ["--version"]).output

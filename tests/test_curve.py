@@ -1,0 +1,102 @@
+"""Curves on a common grid of spent budget."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zotune
+from zotune.config import parse_config
+from zotune.curve import Observation, budget_grid, crosses
+from zotune.loop import Loop
+
+
+@given(budget=st.integers(1, 10**9))
+def test_the_grid_runs_from_nothing_to_the_budget_in_at_most_320_points(budget: int) -> None:
+    grid = budget_grid(budget)
+    assert grid[0] == 0
+    assert grid[-1] == budget
+    assert len(grid) == min(320, budget + 1)
+    assert grid == sorted(set(grid))
+
+
+@given(budget=st.integers(1, 2000), before=st.integers(0, 2000), width=st.integers(1, 300))
+def test_a_step_crosses_the_grid_where_a_point_lies_in_it(
+    budget: int, before: int, width: int
+) -> None:
+    grid = budget_grid(budget)
+    expected = any(before <= point < before + width for point in grid)
+    assert crosses(grid, before, before + width) == expected
+
+
+@pytest.mark.parametrize("q", [1, 3, 7, 10])
+@pytest.mark.parametrize("difference", ["forward", "central"])
+def test_every_point_carries_the_last_step_at_or_before_it(
+    bowl: zotune.Objective, q: int, difference: str
+) -> None:
+    config = parse_config({"q": q, "budget": 1000, "difference": difference})
+    loop = Loop(config, bowl)
+    states = [loop.init()]
+    while loop.status(states[-1]) == "running":
+        states.append(loop.step(states[-1]))
+    spent = [loop.spent(state) for state in states]
+    final = loop.advance(states[-1])
+    for row in loop.curve_rows(final):
+        last = max(i for i, s in enumerate(spent) if s <= row["spent"])
+        expected = float(bowl.values(states[last].x))
+        assert row["steps"] == states[last].steps
+        assert row["loss"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_curves_of_all_block_sizes_share_their_grid(bowl: zotune.Objective) -> None:
+    grids = {
+        tuple(zotune.minimize(bowl, q=q, budget=997, difference=difference).curve["spent"])
+        for q in (1, 4, 10)
+        for difference in ("forward", "central")
+    }
+    assert len(grids) == 1
+
+
+def test_looking_costs_nothing_where_a_step_knows_the_loss(bowl: zotune.Objective) -> None:
+    forward = zotune.minimize(bowl, q=1, budget=500)
+    central = zotune.minimize(bowl, q=1, budget=500, difference="central")
+    assert forward.rows[-1]["monitored"] <= 18
+    assert central.rows[-1]["monitored"] >= 320
+
+
+def observation(loss: list[float], **known: torch.Tensor) -> Observation:
+    values = torch.tensor(loss, dtype=torch.float64)
+    nothing = torch.zeros(0)
+    parts = {"grad_norm2": nothing, "average_loss": nothing, "diagnostics": nothing} | known
+    none = torch.zeros(len(loss), dtype=torch.bool)
+    return Observation(1, 2, 1, 1, 1, values, values, none, **parts)
+
+
+def test_a_row_holds_means_over_replicates() -> None:
+    row = observation([1.0, 2.0, 6.0]).row("running", 0.5)
+    assert row["loss"] == pytest.approx(3)
+    assert row["gap"] == pytest.approx(2.5)
+    assert row["loss_std"] == pytest.approx(7**0.5)
+    assert row["grad_norm2"] is None
+    assert observation([1.0]).row("running", None)["loss_std"] == 0
+
+
+def test_losses_near_the_largest_number_do_not_overflow_the_mean() -> None:
+    row = observation([1.7e308, 1.7e308, 1.0]).row("running", None)
+    assert math.isfinite(row["loss"])
+    assert math.isfinite(row["loss_std"])
+
+
+def test_all_rows_of_a_run_have_the_same_keys(bowl: zotune.Objective) -> None:
+    for diagnostics in (False, True):
+        reported: list[dict[str, object]] = []
+        run = zotune.minimize(
+            bowl, q=2, budget=100, diagnostics=diagnostics, on_report=reported.append
+        )
+        keys = {tuple(row) for row in [*run.rows, *reported]}
+        assert len(keys) == 1
+        assert ("snr" in next(iter(keys))) == diagnostics

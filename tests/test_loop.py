@@ -1,0 +1,225 @@
+"""The loop: steps, ends, divergence and the checks before the first step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import zotune
+from zotune.config import parse_config
+from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.errors import ConfigError, ObjectiveError
+from zotune.loop import Loop
+
+
+def loop_of(objective: zotune.Objective, x0: Any = None, **settings: Any) -> Loop:
+    return Loop(parse_config({"budget": 100, "q": 2} | settings), objective, x0)
+
+
+def test_a_step_is_x_minus_eta_times_the_estimate() -> None:
+    slope = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+    linear = zotune.objective(lambda x: slope @ x, 3)
+    loop = loop_of(linear, estimator="align", q=3, step="constant", eta=0.5, budget=3)
+    after = loop.step(loop.init())
+    assert torch.allclose(after.x[0], -0.5 * slope, atol=1e-8)
+    assert after.steps == 1
+    assert (after.ledger.queries, after.ledger.evaluations) == (3, 4)
+
+
+def test_the_last_block_shrinks_and_its_step_with_it() -> None:
+    """With an unscaled step, a remainder of one direction wrecks an averaging run."""
+    problem = {"name": "quadratic", "dim": 50}
+    whole = zotune.minimize(problem, estimator="avg", q=25, budget=1000, replicates=10)
+    more = zotune.minimize(problem, estimator="avg", q=25, budget=1001, replicates=10)
+    assert more.state.ledger.queries == 1001
+    assert more.rows[-1]["loss"] == pytest.approx(whole.rows[-1]["loss"], rel=0.1)
+
+
+def test_a_rest_too_small_for_a_direction_is_left(bowl: zotune.Objective) -> None:
+    run = zotune.minimize(bowl, q=4, budget=11, count="evaluations")
+    assert run.status == EXHAUSTED
+    assert run.state.ledger.evaluations == 10
+    assert run.rows[-1]["spent"] == 11
+
+
+def test_batched_and_solo_runs_agree_within_rounding_over_mu() -> None:
+    problem = {"name": "quadratic", "dim": 30, "condition": 10.0}
+    settings: dict[str, Any] = {"q": 5, "budget": 200, "mu": 1e-4}
+    together = zotune.minimize(problem, replicates=4, **settings)
+    for replicate in range(4):
+        alone = zotune.minimize(problem, replicate=replicate, **settings)
+        assert torch.allclose(alone.x[0], together.x[replicate], atol=1e-9)
+
+
+def test_configurations_share_their_draws(bowl: zotune.Objective) -> None:
+    few, many = loop_of(bowl, q=2), loop_of(bowl, q=5, estimator="avg")
+    everything = (range(2), range(10))
+    assert torch.equal(
+        few.prober.block(7, 2).rows(*everything), many.prober.block(7, 5).rows(*everything)
+    )
+
+
+def test_memory_is_processed_in_pieces(bowl: zotune.Objective) -> None:
+    """Two vectors of ten float64 fit; a block of seven does not."""
+    roomy = zotune.minimize(bowl, q=7, budget=70, difference="forward")
+    narrow = zotune.minimize(bowl, q=7, budget=70, difference="forward", block_bytes=160)
+    assert torch.allclose(roomy.x, narrow.x, rtol=1e-7)
+    assert roomy.state.ledger == narrow.state.ledger
+
+
+def test_points_that_the_objective_keeps_are_its_own() -> None:
+    kept: list[Tensor] = []
+
+    def remember(x: Tensor) -> float:
+        kept.append(x)
+        return float((x**2).sum())
+
+    zotune.minimize(remember, x0=[1.0, 2.0], q=1, budget=4, L=2.0)
+    values = [tuple(point.tolist()) for point in kept]
+    assert len(set(values)) > 5
+
+
+def test_an_objective_that_writes_into_its_points_harms_nobody() -> None:
+    def careless(x: Tensor) -> float:
+        value = float((x**2).sum())
+        x.zero_()
+        return value
+
+    settings: dict[str, Any] = {"x0": [1.0, 2.0], "q": 2, "budget": 20, "L": 2.0}
+    spoilt = zotune.minimize(careless, **settings)
+    clean = zotune.minimize(lambda x: (x**2).sum(), **settings)
+    assert torch.equal(spoilt.x, clean.x)
+
+
+# Divergence
+
+
+def explosive(limit: float = 1e3) -> zotune.Objective:
+    """Infinite outside a ball: some replicates leave it, others do not."""
+
+    def fn(x: Tensor) -> float:
+        square = float((x**2).sum())
+        return square if square < limit else math.nan
+
+    return zotune.objective(fn, 3, L=2.0)
+
+
+def test_a_diverged_replicate_ends_alone_and_is_never_dropped() -> None:
+    x0 = torch.tensor([[1.0, 1, 1], [18.0, 18, 18], [1.0, 1, 1]])
+    run = zotune.minimize(
+        explosive(), x0=x0, q=3, budget=60, replicates=3, step="constant", eta=-0.0 + 1.05
+    )
+    alone = zotune.minimize(explosive(), x0=x0[:1], q=3, budget=60, step="constant", eta=1.05)
+    last = run.rows[-1]
+    assert run.state.diverged.tolist() == [False, True, False]
+    assert last["diverged"] == 1
+    assert run.status == EXHAUSTED
+    assert torch.allclose(run.x[0], alone.x[0], rtol=1e-6)
+    counted = max(float(run.state.start_loss[1]), float(run.state.loss[1]))
+    others = run.state.loss[[0, 2]].sum()
+    assert last["loss"] == pytest.approx((counted + float(others)) / 3)
+
+
+def test_a_run_whose_replicates_have_all_diverged_ends_with_its_curve() -> None:
+    run = zotune.minimize(
+        explosive(), x0=[3.0, 3.0, 3.0], q=1, budget=500, replicates=2, step="constant", eta=40.0
+    )
+    assert run.status == DIVERGED
+    assert run.rows[-1]["status"] == DIVERGED
+    assert run.rows[0]["status"] == "running"
+    assert 0 < run.rows[-1]["spent"] < 500
+    assert all(math.isfinite(row["loss"]) for row in run.rows)
+    assert run.rows[-1]["loss"] >= run.rows[0]["loss"]
+
+
+def test_values_around_a_point_may_be_infinite_without_harm_to_the_others() -> None:
+    def walled(x: Tensor) -> float:
+        return math.inf if x[0] > 5 else float((x**2).sum())
+
+    x0 = torch.tensor([[5.0, 0.0], [1.0, 1.0]])
+    run = zotune.minimize(walled, x0=x0, q=2, budget=40, replicates=2, L=2.0)
+    assert run.state.diverged.tolist() == [True, False]
+    assert torch.equal(run.x[0], x0[0].double())
+    assert run.rows[-1]["loss"] == pytest.approx((25 + float(run.state.loss[1])) / 2)
+
+
+def test_a_diverged_replicate_is_not_evaluated_again() -> None:
+    calls: list[float] = []
+
+    def fn(x: Tensor) -> float:
+        calls.append(float(x[0]))
+        return math.nan if x[0] > 100 else float(x[0] ** 2)
+
+    run = zotune.minimize(
+        fn, x0=[[1.0], [90.0]], q=1, budget=30, replicates=2, step="constant", eta=1.5
+    )
+    assert run.state.diverged.tolist()[1]
+    assert sum(value > 100 or math.isnan(value) for value in calls) <= 3
+
+
+# Checks
+
+
+@pytest.mark.parametrize("estimator", ["align"])
+def test_more_directions_than_dimensions_are_refused_where_they_mean_nothing(
+    bowl: zotune.Objective, estimator: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"q must be at most the dimension for estimator 'align'"):
+        loop_of(bowl, estimator=estimator, q=11)
+    with pytest.raises(ConfigError, match=r"for directions 'orthogonal', got q=11 with d=10"):
+        loop_of(bowl, estimator="avg", directions="orthogonal", q=11)
+    assert loop_of(bowl, estimator="avg", q=11).config.q == 11
+
+
+def test_a_budget_below_one_step_is_refused(bowl: zotune.Objective) -> None:
+    with pytest.raises(
+        ConfigError, match=r"central with q=8\): that needs 16 evaluations, got bud"
+    ):
+        loop_of(bowl, difference="central", q=8, budget=10, count="evaluations")
+
+
+@pytest.mark.parametrize("x0", [[0.0] * 9, [[0.0] * 10] * 3, 1.0])
+def test_a_start_of_the_wrong_shape_is_refused(bowl: zotune.Objective, x0: Any) -> None:
+    with pytest.raises(ConfigError, match=r"x0 must have shape \(10,\) or \(2, 10\), got"):
+        loop_of(bowl, x0, replicates=2)
+
+
+def test_a_start_that_is_not_finite_is_refused(bowl: zotune.Objective) -> None:
+    with pytest.raises(ConfigError, match="x0 must be finite"):
+        loop_of(bowl, [math.inf] * 10)
+
+
+def test_an_objective_not_finite_at_the_start_is_refused() -> None:
+    loop = loop_of(zotune.objective(lambda x: math.nan, 2), q=1, L=1.0)
+    with pytest.raises(ObjectiveError, match=r"must be finite at the start point, got \[nan\]"):
+        loop.init()
+
+
+def test_a_radius_that_rounding_swallows_is_refused(bowl: zotune.Objective) -> None:
+    message = r"mu must move the point: with mu=1e-30 every x \+ mu·u rounds to x in float64"
+    with pytest.raises(ConfigError, match=message):
+        loop_of(bowl, [1.0] * 10, mu=1e-30)
+
+
+# Diagnostics
+
+
+def test_diagnostics_tell_noise_angle_and_unmoved_coordinates() -> None:
+    problem = {"name": "quadratic", "dim": 20, "condition": 5.0}
+    settings: dict[str, Any] = {"budget": 100, "q": 20, "directions": "orthogonal"}
+    good = zotune.minimize(problem, diagnostics=True, mu=1e-6, **settings).rows[0]
+    noisy = zotune.minimize(problem, diagnostics=True, mu=1e-14, **settings).rows[0]
+    assert good["cosine"] == pytest.approx(1, abs=1e-6)
+    assert good["unmoved"] == 0
+    assert good["snr"] > 1e6 > 10 > noisy["snr"] / 100
+    assert zotune.minimize(problem, diagnostics=True, mu=5e-17, **settings).rows[0]["unmoved"] > 0.2
+
+
+def test_no_autograd_graph_is_built() -> None:
+    weight = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    run = zotune.minimize(lambda x: (weight * x**2).sum(), x0=[1.0, 1.0], q=1, budget=5, L=2.0)
+    assert not run.x.requires_grad

@@ -1,0 +1,209 @@
+"""``zotune.minimize`` as a user calls it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import zotune
+from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
+
+
+def test_a_plain_function_of_one_vector_is_minimised() -> None:
+    run = zotune.minimize(lambda x: ((x - 1) ** 2).sum().item(), x0=[0.0] * 5, q=5, budget=300)
+    assert run.status == "exhausted"
+    assert run.x.shape == (1, 5)
+    assert torch.allclose(run.best_x, torch.ones(5, dtype=torch.float64), atol=1e-3)
+    assert run.curve["spent"].tolist()[0] == 0
+    assert run.curve["spent"].tolist()[-1] == 300
+
+
+@pytest.mark.parametrize("returns", ["tensor", "numpy", "list"])
+def test_a_batched_function_gives_what_the_plain_one_gives(returns: str) -> None:
+    def batched(x: Tensor) -> Any:
+        values = (x**4).sum(-1)
+        as_kind = {"tensor": values, "numpy": values.numpy(), "list": values.tolist()}
+        return as_kind[returns]
+
+    settings: dict[str, Any] = {"q": 2, "budget": 40, "x0": [1.0, 2.0, 3.0], "L": 200.0}
+    one = zotune.minimize(zotune.objective(lambda x: (x**4).sum(), 3), **settings)
+    many = zotune.minimize(zotune.objective(batched, 3, batched=True), **settings)
+    assert torch.allclose(one.x, many.x, atol=1e-6)
+
+
+def test_dtype_is_honoured() -> None:
+    seen = set()
+
+    def fn(x: Tensor) -> Tensor:
+        seen.add(x.dtype)
+        return (x**2).sum()
+
+    run = zotune.minimize(
+        zotune.objective(fn, 4, dtype=torch.float32), x0=[1.0] * 4, q=2, budget=200
+    )
+    assert seen == {torch.float32}
+    assert run.x.dtype == torch.float32
+    assert run.best_loss < 0.1
+
+
+def test_replicates_start_apart_and_share_nothing_else() -> None:
+    starts = torch.tensor([[3.0, 0.0], [0.0, 3.0]])
+    run = zotune.minimize(lambda x: (x**2).sum(), x0=starts, q=1, budget=6, replicates=2, L=2.0)
+    assert run.x.shape == (2, 2)
+    assert not torch.equal(run.x[0], run.x[1])
+
+
+def test_nothing_known_of_the_function_and_it_still_falls() -> None:
+    scale = torch.logspace(0, 2, 20, dtype=torch.float64)
+    for estimator in ("avg", "align"):
+        for q in (1, 5, 20):
+            run = zotune.minimize(
+                lambda x: (scale * (x - 1) ** 2).sum(),
+                x0=[0.0] * 20,
+                estimator=estimator,
+                q=q,
+                budget=2000,
+            )
+            assert run.rows[-1]["loss"] < 0.1 * run.rows[0]["loss"], (estimator, q)
+            assert run.state.ledger.queries == 2000
+
+
+def test_the_estimate_of_smoothness_is_charged() -> None:
+    run = zotune.minimize(lambda x: (x**2).sum(), x0=[1.0] * 6, q=2, budget=100)
+    first = run.rows[0]
+    assert first["spent"] == 0
+    assert run.state.ledger.queries == 100
+    assert run.state.smoothness.tolist() == pytest.approx([2.0], rel=1e-3)
+
+
+def test_equal_seeds_give_equal_runs_and_other_seeds_others() -> None:
+    def end(seed: int) -> Tensor:
+        return zotune.minimize({"name": "quadratic", "dim": 9}, q=3, budget=30, seed=seed).x
+
+    assert torch.equal(end(1), end(1))
+    assert not torch.equal(end(1), end(2))
+
+
+def test_a_report_comes_at_fixed_points_of_spent_budget() -> None:
+    seen: list[int] = []
+    zotune.minimize(
+        {"name": "quadratic", "dim": 9},
+        q=3,
+        budget=100,
+        report_every=20,
+        on_report=lambda row: seen.append(row["spent"]),
+    )
+    assert seen == [21, 42, 60, 81, 100]
+
+
+def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
+    """A real SIGKILL in the middle; the second process continues from the checkpoint."""
+    program = (
+        "import sys, time, zotune\n"
+        "def fn(x):\n"
+        "    time.sleep(float(sys.argv[2]))\n"
+        "    return ((x - 1) ** 4).sum()\n"
+        "run = zotune.minimize(fn, x0=[0.0] * 5, q=3, budget=400, L=12.0, checkpoint=sys.argv[1])\n"
+        "print(run.x.tolist(), run.curve.to_json(), run.state.ledger)\n"
+    )
+
+    def command(path: Path, pause: float) -> list[str]:
+        return [sys.executable, "-c", program, str(path), str(pause)]
+
+    path = tmp_path / "run"
+    victim = subprocess.Popen(command(path, 0.005), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert path.exists()
+    outputs = [
+        subprocess.run(command(p, 0), capture_output=True, text=True, check=True).stdout
+        for p in (path, tmp_path / "undisturbed")
+    ]
+    assert outputs[0] == outputs[1]
+
+
+def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"q": 1, "budget": 20, "checkpoint": tmp_path / "run"}
+    zotune.minimize({"name": "quadratic", "dim": 4}, **settings)
+    with pytest.raises(CheckpointError, match="it has dim=4, this run has dim=5"):
+        zotune.minimize({"name": "quadratic", "dim": 5}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("high", "an objective returns a number, got str: 'high'"),
+        (None, "an objective returns a number, got NoneType"),
+        (torch.ones(3), r"an objective returns one number, got shape \(3,\); sum it up"),
+        (np.ones((2, 2)), r"an objective returns one number, got shape \(2, 2\)"),
+        (1j, "an objective returns a number, got complex"),
+    ],
+)
+def test_an_objective_that_returns_no_number_is_told_so(result: Any, message: str) -> None:
+    with pytest.raises(ObjectiveError, match=message):
+        zotune.minimize(lambda x: result, x0=[1.0, 2.0], q=1, budget=4)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (torch.ones(2, 2), r"one number a point, shape \(1,\), got shape \(2, 2\) of float32"),
+        (torch.tensor(1.0), r"got shape \(\) of float32; leave batched=False"),
+        ("high", "a batched objective returns a tensor of 1 numbers, got str: 'high'"),
+    ],
+)
+def test_a_batched_objective_of_the_wrong_shape_is_told_so(result: Any, message: str) -> None:
+    with pytest.raises(ObjectiveError, match=message):
+        zotune.minimize(zotune.objective(lambda x: result, 2, batched=True), q=1, budget=4)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.float32(1), np.int64(1), torch.tensor(1), True])
+def test_any_kind_of_number_will_do(value: Any) -> None:
+    assert float(zotune.objective(lambda x: value, 2).values(torch.zeros(1, 2))) == 1
+
+
+def test_what_the_function_raises_is_what_the_user_sees() -> None:
+    def fn(x: Tensor) -> float:
+        raise RuntimeError("the simulator is on fire")
+
+    with pytest.raises(RuntimeError, match="the simulator is on fire"):
+        zotune.minimize(fn, x0=[1.0], q=1, budget=4)
+
+
+def test_a_flat_function_asks_for_a_step_size() -> None:
+    with pytest.raises(ConfigError, match="shows no curvature around the start point; give L"):
+        zotune.minimize(lambda x: x.sum() * 0.0, x0=[1.0, 1.0], q=1, budget=40)
+
+
+def test_a_function_without_a_dimension_asks_for_it() -> None:
+    with pytest.raises(ConfigError, match=r"give x0, or wrap it with zotune.objective\(fn, dim\)"):
+        zotune.minimize(lambda x: 1.0, budget=4)
+    with pytest.raises(ConfigError, match=r"objective must be an Objective.* got int"):
+        zotune.minimize(3, budget=4)  # type: ignore[arg-type]
+
+
+def test_an_unknown_problem_or_option_offers_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"problem 'quadratc' .*did you mean 'quadratic'"):
+        zotune.minimize("quadratc", budget=4)
+    with pytest.raises(ConfigError, match=r"'quadratic' has no option 'dims' \(did you mean 'dim'"):
+        zotune.minimize({"name": "quadratic", "dims": 3}, budget=4)
+    with pytest.raises(ConfigError, match="problem must be a name or a mapping with 'name'"):
+        zotune.minimize({"dim": 3}, budget=4)
+
+
+def test_a_run_tells_what_it_is() -> None:
+    run = zotune.minimize({"name": "quadratic", "dim": 5}, q=2, budget=20)
+    assert repr(run).startswith("Run(align q=2, exhausted after 20 of 20 directions, loss ")

@@ -1,0 +1,85 @@
+"""Step-size rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from zotune.directions import DIRECTIONS
+from zotune.errors import ConfigError, UnknownNameError
+from zotune.estimators import ESTIMATORS, Estimator
+from zotune.steps import StepRule
+
+
+def rule(
+    name: str = "theory",
+    eta: float | None = None,
+    *,
+    q: int = 10,
+    estimator: str = "avg",
+    directions: str = "gaussian",
+) -> StepRule:
+    return StepRule(name, eta, q, 100, ESTIMATORS[estimator], DIRECTIONS[directions])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "directions", "expected"),
+    [
+        ("avg", "gaussian", 10 / 111),
+        ("avg", "sphere", 10 / 109),
+        ("avg", "rademacher", 10 / 109),
+        ("avg", "orthogonal", 10 / 100),
+        ("avg", "coordinate", 10 / 100),
+        ("align", "gaussian", 1.0),
+        ("align", "orthogonal", 1.0),
+        ("align-diag", "gaussian", 100 / 109),
+        ("align-diag", "orthogonal", 1.0),
+    ],
+)
+def test_the_theory_step_follows_estimator_and_directions(
+    estimator: str, directions: str, expected: float
+) -> None:
+    found = rule(estimator=estimator, directions=directions).size(0, 10)
+    assert found == pytest.approx(expected)
+
+
+def test_eta_is_a_factor_under_theory_and_the_step_under_constant() -> None:
+    assert rule(eta=3.0).size(5, 10) == pytest.approx(3 * rule().size(5, 10))
+    assert rule("constant", 0.3).size(5, 10) == 0.3
+
+
+def test_sqrt_decay_falls_with_the_root_of_the_step() -> None:
+    assert [rule("sqrt-decay", 0.6).size(t, 10) for t in (0, 3, 8)] == pytest.approx(
+        [0.6, 0.3, 0.2]
+    )
+
+
+@pytest.mark.parametrize("name", ["theory", "constant", "sqrt-decay"])
+def test_the_step_of_a_shrunken_block_is_rescaled(name: str) -> None:
+    shrunken = rule(name, 0.5)
+    assert shrunken.size(0, 1) / shrunken.size(0, 10) == pytest.approx((1 / 102) / (10 / 111))
+
+
+def test_weights_of_the_average_are_eta_for_avg_and_eta_q_for_align() -> None:
+    averaging, aligning = rule("constant", 0.5), rule("constant", 0.5, estimator="align")
+    assert averaging.weight(0, 10) == 0.5
+    assert aligning.weight(0, 10) == pytest.approx(0.5 * 10 / 100)
+
+
+def test_a_constant_step_without_eta_is_refused() -> None:
+    with pytest.raises(ConfigError, match="step 'constant' needs a step size, got eta=None"):
+        rule("constant")
+
+
+def test_an_unknown_rule_offers_the_nearest() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"step 'teory' is not known \(did you mean 'theory'"
+    ):
+        rule("teory")
+
+
+def test_theory_needs_an_estimator_that_declares_its_moments() -> None:
+    mute = Estimator("mute", "U v", "", lambda v, block: v)
+    with pytest.raises(ConfigError, match="'mute' declares none; give step='constant'"):
+        StepRule("theory", None, 1, 10, mute, DIRECTIONS["gaussian"])
+    constant = StepRule("constant", 0.1, 4, 10, mute, DIRECTIONS["gaussian"])
+    assert constant.size(0, 2) == pytest.approx(0.05)

@@ -1,0 +1,134 @@
+"""Random numbers by address: a value is a pure function of where it belongs.
+
+An address is a seed, a replicate, a step and a place in the step's block. It is hashed to a key
+of 64 bits, and the key picks a generator. Nothing is carried along, so a run that is killed and
+resumed draws the very numbers it would have drawn.
+
+torch seeds its CPU generator with 32 bits, and 100 000 addresses would collide. The key is
+therefore spread over the whole state of the Mersenne Twister by SplitMix64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from zotune._lazy import LazyModule
+from zotune.errors import ZotuneError
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = LazyModule("torch")
+
+Keys = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MASK = 2**64 - 1
+_STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
+_WORDS = 624
+
+
+def digest(*address: int | str) -> int:
+    """Hash an address of any length to 64 bits; slow and thorough, for once a run."""
+    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in address)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def mix(z: Keys) -> Keys:
+    """SplitMix64's finalizer: a bijection of 64 bits in which every bit reaches every other."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def extend(keys: Keys, *place: int) -> Keys:
+    """Append places (a step, a tile, a chunk) to addresses that are hashed already."""
+    folded = 0
+    for part in place:
+        folded = _mix_one((folded + int(_GOLDEN) * (part + 1)) & _MASK)
+    return mix(keys + np.array([folded], dtype=np.uint64))
+
+
+def _mix_one(z: int) -> int:
+    """``mix`` for one Python integer, which is faster than an array of one."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def replicate_keys(purpose: str, seed: int, replicates: Sequence[int]) -> Keys:
+    """One key a replicate, for one purpose (directions, mini-batches) and one seed."""
+    return np.array([digest(purpose, seed, replicate) for replicate in replicates], dtype=np.uint64)
+
+
+def instance_generator(*address: int | str) -> np.random.Generator:
+    """A NumPy generator for a problem's instance, the same on every device."""
+    return np.random.Generator(np.random.Philox(key=digest(*address)))
+
+
+class Generators:
+    """torch generators at keys, on one device; one object is set again for each key."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.prefix_stable = device.type == "cpu"
+        """Whether the first n of m draws equal n draws (in multiples of 16)."""
+        self._generator = torch.Generator(device=device)
+        if self.prefix_stable:
+            self._state = _checked_state(self._generator)
+            self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
+            self._lanes = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
+
+    def at(self, keys: Keys) -> Iterator[torch.Generator]:
+        """The generator at each key in turn; use it before asking for the next."""
+        if self.prefix_stable:
+            for words in mix(keys[:, None] + self._lanes).view(np.uint32):
+                self._words[:] = words
+                yield self._generator.set_state(self._state)
+        else:
+            for key in keys:
+                yield self._generator.manual_seed(int(key) >> 1)
+
+
+def _checked_state(generator: torch.Generator) -> torch.Tensor:
+    """The state after seeding, in which only the words need to be replaced."""
+    state = generator.manual_seed(5489).get_state()
+    words = state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
+    reference = np.empty(_WORDS, dtype=np.uint64)
+    reference[0] = 5489
+    for i in range(1, _WORDS):
+        before = int(reference[i - 1])
+        reference[i] = (1812433253 * (before ^ (before >> 30)) + i) % 2**32
+    if not np.array_equal(words, reference):
+        raise ZotuneError(
+            f"torch {torch.__version__} keeps its CPU generator's state in another layout than "
+            "zotune knows; install torch 2.13"
+        )
+    return state
+
+
+def permute(keys: Keys, index: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
+    """Where a random permutation of ``range(size)`` sends each index, for each key.
+
+    A Feistel network over the next power of four, walked until it lands inside: an element is
+    found without drawing the others, so a block of ten costs the same in a billion dimensions.
+    """
+    half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    rounds = mix(keys[None, :] + _GOLDEN * np.arange(1, 9, dtype=np.uint64)[:, None])
+
+    def encrypt(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        left, right = x >> half, x & mask
+        for key in rounds:
+            left, right = right, left ^ (mix(right + key[:, None]) & mask)
+        return (left << half) | right
+
+    found = encrypt(np.broadcast_to(index.astype(np.uint64), (len(keys), len(index))))
+    while (outside := found >= size).any():
+        found = np.where(outside, encrypt(found), found)
+    return found.astype(np.int64)

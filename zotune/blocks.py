@@ -1,0 +1,197 @@
+"""The block of directions of a step, and what an estimator may ask of it.
+
+Rows are directions: a block is U transposed, (replicates, q, d). ``DenseBlock`` holds it;
+``ReplayedBlock`` never does, and streams over parts that it fills again from the address.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from zotune.directions import Sampler
+
+
+class Block(ABC):
+    """q directions for each replicate; the only view of U that an estimator has."""
+
+    replicates: int
+    q: int
+    dim: int
+    orthogonal: bool
+    """Whether UᵀU = d·I, so that a solve is a division."""
+
+    def solve(self, v: Tensor) -> Tensor:
+        """Coefficients c of the shortest vector U·c that agrees with v: (UᵀU)⁻¹ v."""
+        return v / self.dim if self.orthogonal else self._solve(v)
+
+    def diagonal(self) -> Tensor:
+        """Squared norms of the directions, (replicates, q)."""
+        if self.orthogonal:
+            like = self.rows(range(1), range(1))
+            return like.new_full((self.replicates, self.q), float(self.dim))
+        return self._diagonal()
+
+    @abstractmethod
+    def gram(self) -> Tensor:
+        """UᵀU, (replicates, q, q)."""
+
+    @abstractmethod
+    def combine(self, c: Tensor) -> Tensor:
+        """U·c, (replicates, d)."""
+
+    @abstractmethod
+    def rows(self, queries: range, coordinates: range) -> Tensor:
+        """Directions ``queries`` at ``coordinates``, (replicates, queries, coordinates)."""
+
+    @abstractmethod
+    def _solve(self, v: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _diagonal(self) -> Tensor: ...
+
+
+class DenseBlock(Block):
+    """A block in memory, (replicates, q, d)."""
+
+    def __init__(self, rows: Tensor, *, orthogonal: bool = False) -> None:
+        self._rows = rows
+        self.replicates, self.q, self.dim = rows.shape
+        self.orthogonal = orthogonal
+
+    def gram(self) -> Tensor:
+        """UᵀU by one product."""
+        return self._rows @ self._rows.mT
+
+    def combine(self, c: Tensor) -> Tensor:
+        """U·c by one product a replicate."""
+        return torch.bmm(c[:, None], self._rows)[:, 0]
+
+    def rows(self, queries: range, coordinates: range) -> Tensor:
+        """A view of the stored rows."""
+        return self._rows[:, queries.start : queries.stop, coordinates.start : coordinates.stop]
+
+    def _diagonal(self) -> Tensor:
+        return self._rows.square().sum(-1)
+
+    def _solve(self, v: Tensor) -> Tensor:
+        """R⁻¹ R⁻ᵀ v with U = QR, which does not square the condition of U as UᵀU would."""
+        if self.q == 1:
+            return v / self._diagonal()
+        r = _triangle(self._rows)
+        independent = _independent(r, self._diagonal())
+        if bool(independent.all()):
+            return _solve_factored(r, v)
+        return torch.stack([self._solve_kept(i, keep, v[i]) for i, keep in enumerate(independent)])
+
+    def _solve_kept(self, replicate: int, keep: Tensor, v: Tensor) -> Tensor:
+        """Solve with the directions that span the others; the rest get no weight."""
+        c = torch.zeros_like(v)
+        r = _triangle(self._rows[replicate : replicate + 1, keep])
+        c[keep] = _solve_factored(r, v[None, keep])[0]
+        return c
+
+
+def _triangle(rows: Tensor) -> Tensor:
+    """R of U = QR. Zeros below U keep it as it is, and every replicate aligned in memory."""
+    r: Tensor = torch.linalg.qr(_aligned(rows).mT, mode="r").R
+    return r
+
+
+def _aligned(rows: Tensor) -> Tensor:
+    """Pad the last dimension with zeros to whole cache lines.
+
+    Linear algebra libraries round differently at other alignments; padded, a replicate's numbers
+    are the same alone and among others.
+    """
+    missing = -rows.shape[-1] % (64 // rows.dtype.itemsize)
+    return torch.nn.functional.pad(rows, (0, missing)) if missing else rows
+
+
+def _independent(r: Tensor, square_norms: Tensor) -> Tensor:
+    """Which directions are not a combination of those before: |R_jj| is the distance to these."""
+    q, dim = r.shape[-1], r.shape[-2]
+    distance = torch.zeros_like(square_norms)
+    distance[:, :dim] = r.diagonal(dim1=-2, dim2=-1).abs()
+    tolerance = 8 * max(q, dim) * torch.finfo(r.dtype).eps
+    return distance > tolerance * square_norms.sqrt()
+
+
+def _solve_factored(r: Tensor, v: Tensor) -> Tensor:
+    """(RᵀR)⁻¹ v by two triangular solves, bordered by the identity to aligned sizes."""
+    q = r.shape[-1]
+    r = _aligned(_aligned(r).mT).mT
+    r.diagonal(dim1=-2, dim2=-1)[..., q:] = 1
+    y = torch.linalg.solve_triangular(r.mT, _aligned(v)[..., None], upper=False)
+    c: Tensor = torch.linalg.solve_triangular(r, y, upper=True)
+    return c[..., :q, 0]
+
+
+class ReplayedBlock(Block):
+    """A block that is filled again, part by part, whenever it is looked at."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        step: int,
+        q: int,
+        *,
+        dtype: torch.dtype,
+        max_bytes: int,
+        orthogonal: bool = False,
+    ) -> None:
+        self._sampler = sampler
+        self._step = step
+        self._dtype = dtype
+        self._max_bytes = max_bytes
+        self.replicates, self.q, self.dim = len(sampler.keys), q, sampler.dim
+        self.orthogonal = orthogonal
+
+    def rows(self, queries: range, coordinates: range) -> Tensor:
+        """The part, drawn anew."""
+        shape = (self.replicates, len(queries), len(coordinates))
+        part = torch.empty(shape, dtype=self._dtype, device=self._sampler.device)
+        self._sampler.fill(part, self._step, queries, coordinates)
+        return part
+
+    def gram(self) -> Tensor:
+        """UᵀU summed in float64 over chunks of coordinates."""
+        gram = self._zeros(self.q, self.q)
+        for part in self._chunks():
+            gram += torch.bmm(part, part.mT)
+        return gram
+
+    def combine(self, c: Tensor) -> Tensor:
+        """U·c, one chunk of coordinates after the other."""
+        c = c.to(self._dtype)
+        return torch.cat([torch.bmm(c[:, None], part)[:, 0] for part in self._chunks()], dim=-1)
+
+    def _diagonal(self) -> Tensor:
+        diagonal = self._zeros(self.q)
+        for part in self._chunks():
+            diagonal += part.square().sum(-1)
+        return diagonal.to(self._dtype)
+
+    def _solve(self, v: Tensor) -> Tensor:
+        """By the eigenvalues of the Gram matrix; those that are zero carry no weight."""
+        values, vectors = torch.linalg.eigh(self.gram())
+        floor = values[:, -1:] * (8 * max(self.q, self.dim) * torch.finfo(self._dtype).eps)
+        inverse = torch.where(values > floor, 1 / values, 0)
+        projected = torch.bmm(vectors.mT, v.to(values.dtype)[..., None])
+        return torch.bmm(vectors, inverse[..., None] * projected)[..., 0].to(v.dtype)
+
+    def _zeros(self, *shape: int) -> Tensor:
+        device = self._sampler.device
+        return torch.zeros(self.replicates, *shape, dtype=torch.float64, device=device)
+
+    def _chunks(self) -> Iterator[Tensor]:
+        """All directions at a few coordinates at a time, within the memory allowed."""
+        column = self.replicates * self.q * self._dtype.itemsize
+        width = max(1, self._max_bytes // column)
+        chunk = self._sampler.chunk
+        width = width // chunk * chunk or width
+        for start in range(0, self.dim, width):
+            yield self.rows(range(self.q), range(start, min(start + width, self.dim)))

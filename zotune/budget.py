@@ -1,0 +1,80 @@
+"""The only place where a query is counted.
+
+A direction is one uᵢ along which the function is probed; an evaluation is one call of f. The paper
+charges directions; a simulator's owner pays evaluations. Both are counted always, and ``count``
+says which one the budget limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from zotune.differences import Difference
+from zotune.errors import ConfigError, one_of
+
+DIRECTIONS, EVALUATIONS = "directions", "evaluations"
+COUNTS = (DIRECTIONS, EVALUATIONS)
+Count = Literal["directions", "evaluations"]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What one replicate has used so far."""
+
+    queries: int = 0
+    """Directions probed."""
+    evaluations: int = 0
+    """Calls of f that were charged."""
+    monitored: int = 0
+    """Calls of f that only looked at the loss, and were not charged."""
+
+    def charge(self, queries: int, evaluations: int) -> Ledger:
+        """The ledger after a step or an estimate of curvature."""
+        return replace(
+            self, queries=self.queries + queries, evaluations=self.evaluations + evaluations
+        )
+
+    def monitor(self) -> Ledger:
+        """The ledger after one look at the loss."""
+        return replace(self, monitored=self.monitored + 1)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit on directions or evaluations that is never overspent.
+
+    >>> from zotune.differences import get_difference
+    >>> budget = Budget(10, "evaluations", get_difference("forward"))
+    >>> budget.block(Ledger(), q=6), budget.block(Ledger(queries=6, evaluations=7), q=6)
+    (6, 2)
+    """
+
+    limit: int
+    count: str
+    difference: Difference
+
+    def __post_init__(self) -> None:
+        one_of("count", self.count, COUNTS)
+
+    def cost(self, q: int) -> int:
+        """What a step with q directions takes from the limit."""
+        return q if self.count == DIRECTIONS else self.difference.evaluations(q)
+
+    def spent(self, ledger: Ledger) -> int:
+        """What has been taken from the limit."""
+        return ledger.queries if self.count == DIRECTIONS else ledger.evaluations
+
+    def block(self, ledger: Ledger, q: int) -> int:
+        """The size of the next block: q, or what is left of the limit, or 0 for nothing."""
+        left = self.limit - self.spent(ledger)
+        most = left if self.count == DIRECTIONS else self.difference.affordable(left)
+        return max(0, min(q, most))
+
+    def require(self, needed: int, what: str) -> None:
+        """Refuse a limit that does not cover even the beginning of a run."""
+        if self.limit < needed:
+            raise ConfigError(
+                f"budget must cover {what}: that needs {needed} {self.count}, "
+                f"got budget={self.limit}; lower q or raise the budget"
+            )

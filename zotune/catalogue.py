@@ -1,0 +1,51 @@
+"""Everything that can be named in a configuration, read from the registries."""
+
+from __future__ import annotations
+
+from zotune.differences import DIFFERENCES
+from zotune.directions import DIRECTIONS
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import PROBLEMS
+from zotune.steps import STEPS
+
+
+def catalogue() -> dict[str, list[dict[str, str]]]:
+    """Tables of entries by kind, as ``zotune list`` and the README show them."""
+    return {
+        "estimators": [
+            {"name": e.name, "estimate": e.formula, "what it is": e.summary}
+            for e in ESTIMATORS.values()
+        ],
+        "directions": [{"name": d.name, "what it is": d.summary} for d in DIRECTIONS.values()],
+        "differences": [
+            {
+                "name": d.name,
+                "v": d.formula,
+                "evaluations a step": _cost(d.per_direction, d.per_step),
+            }
+            for d in DIFFERENCES.values()
+        ],
+        "steps": [{"name": name, "step size": rule} for name, rule in STEPS.items()],
+        "problems": [
+            {
+                "name": p.name,
+                "f(x)": p.formula,
+                "what it is": p.summary,
+                "options": ", ".join(f"{k}={v}" for k, v in p.options.items()),
+            }
+            for p in PROBLEMS.values()
+        ],
+    }
+
+
+def markdown(kind: str) -> str:
+    """One of the tables in Markdown."""
+    rows = catalogue()[kind]
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+    lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cost(per_direction: int, per_step: int) -> str:
+    directions = "q" if per_direction == 1 else f"{per_direction}q"
+    return directions if per_step == 0 else f"{directions} + {per_step}"

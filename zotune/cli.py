@@ -1,0 +1,95 @@
+"""The command line. Heavy modules are imported by the commands that need them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zotune._version import __version__
+from zotune.errors import ZotuneError
+
+BAD_INPUT = 2
+
+
+class Group(click.Group):
+    """Commands whose errors are one line on standard error, and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what zotune raises on purpose is an answer, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except ZotuneError as error:
+            click.echo(f"zotune: {error}", err=True)
+            sys.exit(BAD_INPUT)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="zotune")
+def main() -> None:
+    """Zeroth-order optimization, measured in queries."""
+
+
+@main.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def list_command(as_json: bool) -> None:
+    """Show estimators, directions, differences, step rules and problems."""
+    from zotune.catalogue import catalogue
+
+    entries = catalogue()
+    if as_json:
+        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for kind, rows in entries.items():
+        table = Table(
+            title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False
+        )
+        for column in rows[0]:
+            table.add_column(column, overflow="fold", no_wrap=column == "name")
+        for row in rows:
+            table.add_row(*row.values())
+        console.print(table)
+        console.print()
+
+
+@main.command("compare")
+@click.option("--dim", default=200, show_default=True, help="Dimension of the quadratic.")
+@click.option("--budget", default=4000, show_default=True, help="Directions that may be spent.")
+@click.option("--replicates", default=10, show_default=True, help="Independent runs.")
+@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("results/compare.png"),
+    show_default=True,
+    help="Where the figure goes.",
+)
+def compare_command(dim: int, budget: int, replicates: int, seed: int, output: Path) -> None:
+    """Averaging against projection on a quadratic, by q, in this process."""
+    from rich.console import Console
+
+    from zotune.comparison import compare, plot, table
+
+    console = Console()
+    block_sizes = sorted({1, max(1, dim // 20), max(1, dim // 4), dim})
+    with console.status("starting") as status:
+        runs = compare(
+            {"name": "quadratic", "dim": dim},
+            estimators=["avg", "align"],
+            block_sizes=[q for q in block_sizes if q <= budget],
+            on_run=status.update,
+            difference="central",
+            budget=budget,
+            replicates=replicates,
+            seed=seed,
+        )
+    console.print(table(runs))
+    console.print(f"figure: {plot(runs, output)}")

@@ -1,0 +1,105 @@
+"""The configuration of a run: one vocabulary in Python, YAML, trials and MLflow params."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from zotune.budget import COUNTS, DIRECTIONS
+from zotune.differences import DIFFERENCES, FORWARD
+from zotune.directions import DIRECTIONS as DIRECTION_KINDS
+from zotune.errors import ConfigError, nearest, one_of
+from zotune.estimators import ESTIMATORS
+from zotune.steps import STEPS, THEORY
+
+REPORTS = 16
+"""Rows that a run reports unless told otherwise."""
+
+
+class Config(BaseModel):
+    """Everything a run is determined by, except the objective itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    problem: dict[str, Any] = Field(default_factory=dict)
+    """``name`` and options of the problem."""
+    estimator: str = "align"
+    q: int = Field(1, ge=1)
+    """Directions a step."""
+    directions: str = "gaussian"
+    difference: str = FORWARD
+    mu: float | None = Field(None, gt=0)
+    """Radius of the differences; None: by dtype, 1e-6 in float64."""
+    step: str = THEORY
+    eta: float | None = Field(None, gt=0)
+    """The step itself under constant, the first under sqrt-decay, a factor under theory."""
+    L: float | None = Field(None, gt=0)
+    """Smoothness for the theory step; None: the problem's, or estimated."""
+    budget: int = Field(ge=1)
+    count: str = DIRECTIONS
+    """What the budget limits: directions or evaluations."""
+    replicates: int = Field(1, ge=1)
+    """Independent runs, as rows of one tensor."""
+    replicate: int = Field(0, ge=0)
+    """Index of the first."""
+    seed: int = 0
+    report_every: int | None = Field(None, ge=1)
+    """Spent budget between two rows; None: a sixteenth of the budget."""
+    block_bytes: int = Field(2**29, ge=1)
+    """Memory that a block of directions may take; past it, directions are replayed in parts."""
+    diagnostics: bool = False
+    """Whether curves also carry snr, cosine and unmoved."""
+
+    @field_validator("problem", mode="before")
+    @classmethod
+    def _problem_is_a_mapping(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("estimator", "directions", "difference", "step", "count")
+    @classmethod
+    def _name_is_known(cls, value: str, info: Any) -> str:
+        known: dict[str, Iterable[str]] = {
+            "estimator": ESTIMATORS,
+            "directions": DIRECTION_KINDS,
+            "difference": DIFFERENCES,
+            "step": STEPS,
+            "count": COUNTS,
+        }
+        return one_of(info.field_name, value, known[info.field_name])
+
+    @property
+    def reports_at(self) -> int:
+        """``report_every`` with its default filled in."""
+        return self.report_every or max(1, self.budget // REPORTS)
+
+    @property
+    def rows(self) -> range:
+        """Indices of the replicates."""
+        return range(self.replicate, self.replicate + self.replicates)
+
+
+def parse_config(settings: Mapping[str, Any]) -> Config:
+    """A checked configuration, or one line that says what is wrong with the first bad setting."""
+    try:
+        return Config(**settings)
+    except ValidationError as error:
+        raise ConfigError(describe(error.errors()[0])) from None
+
+
+def describe(problem: Mapping[str, Any]) -> str:
+    """One line for one of pydantic's complaints."""
+    key = ".".join(str(part) for part in problem["loc"])
+    came = problem.get("input")
+    match problem["type"]:
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case "missing":
+            return f"{key} is missing; give {key}=…"
+        case "extra_forbidden":
+            fields = list(Config.model_fields)
+            return f"{key!r} is not a setting{nearest(key, fields)}; settings: {', '.join(fields)}"
+        case _:
+            message = problem["msg"].replace("Input should be", f"{key} must be")
+            return f"{message}, got {came!r}"

@@ -1,0 +1,67 @@
+"""Curvature from function values, so that the theory step works where nothing is known.
+
+Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Its mean over directions with E uuᵀ = I is
+tr H; along the estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L
+is the larger of the two per unit length. This is not λ_max, which a few queries cannot see: it is
+the curvature around the start point in the directions in which blocks of this size move. Where the
+function bends more elsewhere, give L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zotune.blocks import Block
+from zotune.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Estimates for each replicate, and what they cost."""
+
+    smoothness: Tensor
+    """What to use for L, (replicates,)."""
+    trace: Tensor
+    """tr H, (replicates,)."""
+    queries: int
+    evaluations: int
+
+
+def probes_for(q: int, budget: int) -> int:
+    """Directions to probe: as many as a step has, at least 8, at most a tenth of the budget."""
+    return max(1, min(max(q, 8), budget // 10))
+
+
+def estimate_curvature(f: Callable[[Tensor], Tensor], x: Tensor, block: Block) -> Curvature:
+    """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``."""
+    dim, h = block.dim, torch.finfo(x.dtype).eps ** 0.25
+    probes = block.rows(range(block.q), range(dim))
+    center, plus, minus = _around(f, x, probes, h)
+    bends = (plus - 2 * center + minus) / h**2
+    gradient = block.combine(block.solve(((plus - minus) / (2 * h)).to(x.dtype)))
+    norm = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
+    along = gradient / norm.clamp_min(torch.finfo(x.dtype).tiny) * dim**0.5
+    far, near = f(x[:, None] + h * along[:, None]), f(x[:, None] - h * along[:, None])
+    bend_along = ((far - 2 * center + near) / h**2)[:, 0]
+    trace = bends.mean(-1)
+    smoothness = torch.maximum(bends.abs().mean(-1), bend_along.abs()) / dim
+    if not bool(((smoothness > 0) & smoothness.isfinite()).all()):
+        raise ConfigError(
+            "step 'theory' needs L, and the function shows no curvature around the start point; "
+            "give L, or step='constant' with eta"
+        )
+    return Curvature(smoothness, trace, block.q + 1, 2 * block.q + 3)
+
+
+def _around(
+    f: Callable[[Tensor], Tensor], x: Tensor, probes: Tensor, h: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """f at x, at x + h·probes and at x − h·probes, in one batch."""
+    center = x[:, None]
+    values = f(torch.cat([center, center + h * probes, center - h * probes], dim=1))
+    q = probes.shape[1]
+    return values[:, :1], values[:, 1 : q + 1], values[:, q + 1 :]

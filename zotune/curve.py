@@ -1,0 +1,131 @@
+"""Curves against spent budget, on one grid whatever q is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+GRID_POINTS = 320
+"""The most points that MLflow's charts ask for."""
+
+RUNNING, EXHAUSTED, DIVERGED = "running", "exhausted", "diverged"
+
+
+def budget_grid(budget: int) -> list[int]:
+    """Spent budgets at which curves are recorded, from 0 to the budget; the same for every q."""
+    last = min(GRID_POINTS - 1, budget)
+    return [k * budget // last for k in range(last + 1)]
+
+
+def crosses(grid: list[int], before: int, after: int) -> bool:
+    """Whether a grid point lies in [before, after)."""
+    at = bisect_left(grid, before)
+    return at < len(grid) and grid[at] < after
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known of all replicates after one step; (replicates,) or empty where unknown."""
+
+    queries: int
+    evaluations: int
+    steps: int
+    spent: int
+    monitored: int
+    loss: Tensor
+    best_loss: Tensor
+    diverged: Tensor
+    grad_norm2: Tensor
+    average_loss: Tensor
+    diagnostics: Tensor
+    """snr, cosine and unmoved, (3,)."""
+
+    def row(self, status: str, minimum: float | None) -> dict[str, Any]:
+        """The observation as a result row; means over replicates, None where not known."""
+        loss = _mean(self.loss)
+        row: dict[str, Any] = {
+            "queries": self.queries,
+            "evaluations": self.evaluations,
+            "monitored": self.monitored,
+            "steps": self.steps,
+            "spent": self.spent,
+            "loss": loss,
+            "loss_std": _spread(self.loss),
+            "best_loss": _mean(self.best_loss),
+            "gap": None if minimum is None or loss is None else loss - minimum,
+            "grad_norm2": _mean(self.grad_norm2),
+            "average_loss": _mean(self.average_loss),
+            "diverged": int(self.diverged.sum()),
+            "status": status,
+        }
+        for name, value in zip(
+            ("snr", "cosine", "unmoved"), self.diagnostics.tolist(), strict=False
+        ):
+            row[name] = value if value == value else None
+        return row
+
+
+def _mean(values: Tensor) -> float | None:
+    """The mean, without overflow where single values are near the largest number."""
+    return None if values.numel() == 0 else float((values / len(values)).sum())
+
+
+def _spread(values: Tensor) -> float:
+    """The standard deviation over replicates, 0 for one."""
+    largest = float(values.abs().max())
+    if len(values) == 1 or largest == 0:
+        return 0.0
+    return float((values / largest).std()) * largest
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Observations at the steps that the grid refers to, stacked; (observations, replicates)."""
+
+    counters: Tensor
+    """queries, evaluations, steps, spent, monitored."""
+    loss: Tensor
+    best_loss: Tensor
+    diverged: Tensor
+    grad_norm2: Tensor
+    average_loss: Tensor
+    diagnostics: Tensor
+
+    @classmethod
+    def empty(cls) -> Curve:
+        """A curve on which nothing has been recorded."""
+        return cls(torch.zeros(0, 5, dtype=torch.int64), *[torch.zeros(0, 0)] * 6)
+
+    def __len__(self) -> int:
+        return len(self.counters)
+
+    @property
+    def last_spent(self) -> int:
+        """Spent budget at the last observation, -1 before the first."""
+        return int(self.counters[-1, 3]) if len(self) else -1
+
+    def append(self, seen: Observation) -> Curve:
+        """The curve with one more observation."""
+        counters = [seen.queries, seen.evaluations, seen.steps, seen.spent, seen.monitored]
+        new = {"counters": torch.tensor(counters)}
+        new |= {f.name: getattr(seen, f.name).detach().cpu() for f in fields(self)[1:]}
+        if not len(self):
+            return Curve(**{name: value[None] for name, value in new.items()})
+        return Curve(**{k: torch.cat([getattr(self, k), v[None]]) for k, v in new.items()})
+
+    def __getitem__(self, index: int) -> Observation:
+        queries, evaluations, steps, spent, monitored = self.counters[index].tolist()
+        rest = {f.name: getattr(self, f.name)[index] for f in fields(self)[1:]}
+        return Observation(queries, evaluations, steps, spent, monitored, **rest)
+
+    def on_grid(self, points: list[int]) -> Iterator[tuple[int, Observation]]:
+        """Each point of spent budget with the last observation at or before it."""
+        spent = self.counters[:, 3].tolist()
+        for point in points:
+            if at := bisect_right(spent, point):
+                yield point, self[at - 1]

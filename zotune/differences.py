@@ -1,0 +1,78 @@
+"""Directional differences v from function values, and what they cost.
+
+Forward: vᵢ = (f(x + mu uᵢ) − f(x)) / mu, with q + 1 evaluations a step; biased by (mu/2) uᵢᵀHuᵢ.
+Central: vᵢ = (f(x + mu uᵢ) − f(x − mu uᵢ)) / 2mu, with 2q evaluations; biased by O(mu²).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zotune.errors import one_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+FORWARD, CENTRAL = "forward", "central"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a block of directions is turned into evaluations and back."""
+
+    name: str
+    formula: str
+    per_direction: int
+    """Evaluations that each direction costs."""
+    per_step: int
+    """Evaluations that each step costs besides."""
+
+    def evaluations(self, q: int) -> int:
+        """Evaluations of one step with q directions."""
+        return self.per_direction * q + self.per_step
+
+    def affordable(self, evaluations: int) -> int:
+        """The most directions that a step can have within so many evaluations."""
+        return max(0, (evaluations - self.per_step) // self.per_direction)
+
+    @property
+    def knows_center(self) -> bool:
+        """Whether f(x) itself is among the values."""
+        return self.per_step == 1
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """On which sides of x a direction is probed."""
+        return (1.0, -1.0)[: self.per_direction]
+
+    def columns(self, queries: range, q: int) -> list[slice]:
+        """Where directions ``queries`` of q stand among a step's values, a slice a side."""
+        firsts = [self.per_step + side * q for side in range(self.per_direction)]
+        return [slice(first + queries.start, first + queries.stop) for first in firsts]
+
+    def quotient(self, values: Tensor, mu: float) -> Tensor:
+        """v from a step's values, (replicates, evaluations) → (replicates, q)."""
+        if self.knows_center:
+            return (values[:, 1:] - values[:, :1]) / mu
+        q = values.shape[1] // 2
+        return (values[:, :q] - values[:, q:]) / (2 * mu)
+
+
+DIFFERENCES = {
+    FORWARD: Difference(FORWARD, "(f(x + mu u) − f(x)) / mu", per_direction=1, per_step=1),
+    CENTRAL: Difference(CENTRAL, "(f(x + mu u) − f(x − mu u)) / 2mu", per_direction=2, per_step=0),
+}
+
+_MU = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-3}
+
+
+def get_difference(name: str) -> Difference:
+    """The difference of that name."""
+    return DIFFERENCES[one_of("difference", name, DIFFERENCES)]
+
+
+def default_mu(dtype: torch.dtype) -> float:
+    """The radius that balances rounding and curvature for directions of norm √d."""
+    return _MU[str(dtype).removeprefix("torch.")]

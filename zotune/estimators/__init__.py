@@ -1,0 +1,106 @@
+"""Gradient estimators: an estimate is U·c, and an estimator is the choice of c.
+
+One file an estimator. The function gets the directional differences v and the block of
+directions, and returns the coefficients c; it neither knows nor cares whether the block is dense,
+orthogonal or replayed from its address. Your own, in a few lines::
+
+    from zotune import estimators
+
+    @estimators.register("sign", formula="U sign(v) / q")
+    def sign(v, block):
+        return v.sign() / block.q
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zotune.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from zotune.blocks import Block
+    from zotune.directions import Directions
+
+Coefficients = Callable[["Tensor", "Block"], "Tensor"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What the mean step of an estimate needs, relative to ‖g‖² and for mu → 0.
+
+    ``alignment`` is E gᵀĝ / ‖g‖² and ``energy`` is E‖ĝ‖² / ‖g‖².
+    """
+
+    alignment: float
+    energy: float
+
+    @property
+    def mse(self) -> float:
+        """E‖ĝ − g‖² / ‖g‖²."""
+        return self.energy - 2 * self.alignment + 1
+
+    @property
+    def step(self) -> float:
+        """L times the step that maximises the decrease guaranteed for an L-smooth function."""
+        return self.alignment / self.energy
+
+    @property
+    def progress(self) -> float:
+        """2L times that decrease, over ‖g‖²."""
+        return self.alignment**2 / self.energy
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An entry of the registry: the coefficients and what is known of them."""
+
+    name: str
+    formula: str
+    summary: str
+    coefficients: Coefficients
+    moments: Callable[[Directions, int, int], Moments] | None = None
+    """Moments of the estimate from the directions, q and d; None: no theory step."""
+    at_most_dim: bool = False
+    """Whether a block of more than d directions makes no sense."""
+    claims: frozenset[str] = frozenset()
+    """Properties that the tests hold it to: see ``CLAIMS``."""
+
+    def __call__(self, v: Tensor, block: Block) -> Tensor:
+        """The coefficients c of the estimate U·c."""
+        return self.coefficients(v, block)
+
+
+CLAIMS = {
+    "linear": "the estimate is linear in v: it scales with the objective and ignores constants",
+    "interpolates": "the estimate agrees with every measured difference: uᵢᵀĝ = vᵢ",
+    "projects": "the estimate of a linear function is the projection of its gradient",
+    "scale-free": "rescaling a direction changes nothing",
+}
+
+ESTIMATORS: Registry[Estimator] = Registry("estimator", __name__)
+
+
+def register(
+    name: str,
+    *,
+    formula: str,
+    summary: str = "",
+    moments: Callable[[Directions, int, int], Moments] | None = None,
+    at_most_dim: bool = False,
+    claims: frozenset[str] | set[str] = frozenset(),
+) -> Callable[[Coefficients], Coefficients]:
+    """Register the decorated function as an estimator under ``name``, which must be new."""
+
+    def add(coefficients: Coefficients) -> Coefficients:
+        doc = summary or (coefficients.__doc__ or "").strip().split("\n")[0]
+        ESTIMATORS.add(
+            name,
+            Estimator(name, formula, doc, coefficients, moments, at_most_dim, frozenset(claims)),
+        )
+        return coefficients
+
+    return add

@@ -1,0 +1,230 @@
+"""The query-budgeted loop: frozen configuration, frozen state, ``step(state) → state``.
+
+Replicates are rows of one batched program. Nothing here knows of Ray or MLflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zotune.budget import Budget, Ledger
+from zotune.config import Config
+from zotune.curvature import estimate_curvature, probes_for
+from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve, budget_grid, crosses
+from zotune.errors import ConfigError, ObjectiveError
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import Objective, dtype_name
+from zotune.observing import Observer, Probe
+from zotune.probing import Prober
+from zotune.state import State
+from zotune.steps import StepRule
+
+PROBING = -1
+"""The step under whose address curvature is probed before the first."""
+
+
+class Loop:
+    """One configuration bound to one objective.
+
+    Args:
+        config: the checked configuration.
+        objective: what is minimised; its dimension and dtype complete the checks.
+        x0: the start, (d,) or (replicates, d); the objective's own unless given.
+    """
+
+    def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
+        self.config = config
+        self.objective = objective
+        self.estimator = ESTIMATORS[config.estimator]
+        self.prober = Prober(config, objective)
+        self.difference = self.prober.difference
+        self._check_block()
+        self.budget = Budget(config.budget, config.count, self.difference)
+        self.budget.require(
+            self.budget.cost(config.q), f"one step ({config.difference} with q={config.q})"
+        )
+        self.rule = StepRule(
+            config.step,
+            config.eta,
+            config.q,
+            objective.dim,
+            self.estimator,
+            self.prober.directions,
+        )
+        self.observer = Observer(self.prober, self.budget, diagnostics=config.diagnostics)
+        self.grid = budget_grid(config.budget)
+        self._start = self._checked_start(objective.start() if x0 is None else x0)
+        self._check_radius()
+
+    @torch.no_grad()
+    def init(self) -> State:
+        """The state before the first step: its loss looked at, curvature probed where needed."""
+        x = self._start.clone()
+        loss = self.observer.losses(x)
+        if not bool(loss.isfinite().all()):
+            raise ObjectiveError(
+                f"the objective must be finite at the start point, got {loss.tolist()}; "
+                "choose another x0"
+            )
+        state = State(
+            x=x,
+            steps=0,
+            ledger=Ledger().monitor(),
+            loss=loss,
+            start_loss=loss,
+            best_loss=loss,
+            best_x=x,
+            diverged=torch.zeros(len(x), dtype=torch.bool, device=x.device),
+            smoothness=loss.new_ones(len(x), dtype=torch.float64),
+            average=torch.zeros_like(x if self.objective.stochastic else x[:, :0]),
+            average_weight=0.0,
+            curve=Curve.empty(),
+        )
+        return self._with_smoothness(state)
+
+    @torch.no_grad()
+    def step(self, state: State) -> State:
+        """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
+        q = self.budget.block(state.ledger, self.config.q)
+        block = self.prober.block(state.steps, q)
+        alive = ~state.diverged if bool(state.diverged.any()) else None
+        values = self.prober.values(state.x, state.steps, block, alive)
+        v = self.difference.quotient(values, self.prober.mu)
+        failed = ~values.isfinite().all(-1)
+        if bool(failed.any()):
+            v = v.masked_fill(failed[:, None], 0)
+        estimate = block.combine(self.estimator(v.to(state.x.dtype), block))
+        eta = (self.rule.size(state.steps, q) / state.smoothness).to(state.x.dtype)
+
+        charged = state.ledger.charge(q, self.difference.evaluations(q))
+        if crosses(self.grid, self.spent(state), self.budget.spent(charged)):
+            loss = values[:, 0] if self.observer.sees_loss else None
+            state = self.observer.record(state, loss, Probe(values, v, estimate))
+        elif self.observer.sees_loss:
+            state = replace(state, loss=torch.where(failed, state.loss, values[:, 0]))
+        return replace(
+            state,
+            x=torch.addcmul(state.x, eta[:, None], estimate, value=-1),
+            steps=state.steps + 1,
+            ledger=state.ledger.charge(q, self.difference.evaluations(q)),
+            diverged=state.diverged | failed,
+            **self._averaged(state, q),
+        )
+
+    @torch.no_grad()
+    def advance(self, state: State, until: int | None = None) -> State:
+        """Step until so much is spent, or until nothing more can be; the end is recorded."""
+        goal = self.config.budget if until is None else until
+        while self.spent(state) < goal and self.status(state) == RUNNING:
+            state = self.step(state)
+        if self.status(state) != RUNNING and state.curve.last_spent < self.spent(state):
+            state = self.observer.record(state)
+        return state
+
+    def spent(self, state: State) -> int:
+        """Spent budget, in the unit of ``count``."""
+        return self.budget.spent(state.ledger)
+
+    def status(self, state: State) -> str:
+        """running, exhausted, or diverged when all replicates have."""
+        if bool(state.diverged.all()):
+            return DIVERGED
+        return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
+
+    @torch.no_grad()
+    def report(self, state: State) -> tuple[State, dict[str, Any]]:
+        """A result row for the state as it is, and the state that has counted this look."""
+        if state.curve.last_spent == self.spent(state):
+            seen = state.curve[-1]
+        else:
+            state, seen = self.observer.observe(state)
+        return state, seen.row(self.status(state), self.objective.minimum)
+
+    def curve_rows(self, state: State, after: int = -1) -> list[dict[str, Any]]:
+        """Rows on the grid past spent budget ``after``, as far as they are final.
+
+        A point that the run has reached but not left is final only when the run has ended. The
+        end is the next point of the grid, or the budget if only a rest could not be spent.
+        """
+        status, spent = self.status(state), self.spent(state)
+        if status == RUNNING:
+            known = spent - 1
+        else:
+            known = self.config.budget if status == EXHAUSTED else self._next_point(spent)
+        points = [point for point in self.grid if after < point <= known]
+        return [
+            seen.row(status if seen.spent == spent else RUNNING, self.objective.minimum)
+            | {"spent": point}
+            for point, seen in state.curve.on_grid(points)
+        ]
+
+    def _next_point(self, spent: int) -> int:
+        return next(point for point in self.grid if point >= spent)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on: problem and shape, not estimator, q or step."""
+        shape = {"replicates": self.config.replicates, "count": self.config.count}
+        return self.objective.fingerprint() | shape
+
+    def _averaged(self, state: State, q: int) -> dict[str, Any]:
+        """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
+        if not self.objective.stochastic:
+            return {}
+        weight = self.rule.weight(state.steps, q)
+        return {
+            "average": state.average + weight * state.x,
+            "average_weight": state.average_weight + weight,
+        }
+
+    def _with_smoothness(self, state: State) -> State:
+        """L as given, as the objective knows it, or estimated and charged."""
+        if not self.rule.needs_smoothness:
+            return state
+        known = self.config.L or self.objective.L
+        if known is not None:
+            return replace(state, smoothness=torch.full_like(state.smoothness, known))
+        state = self.observer.record(state, state.loss)
+        probes = min(probes_for(self.config.q, self.config.budget), self.objective.dim)
+        block = self.prober.block(PROBING, probes)
+        found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block)
+        ledger = state.ledger.charge(found.queries, found.evaluations)
+        needed = self.budget.spent(ledger) + self.budget.cost(1)
+        self.budget.require(needed, "an estimate of L and one step")
+        return replace(state, smoothness=found.smoothness.double(), ledger=ledger)
+
+    def _check_block(self) -> None:
+        """Refuse blocks that the estimator or the directions cannot have."""
+        q, d, directions = self.config.q, self.objective.dim, self.prober.directions
+        for what, limited in (
+            (f"estimator {self.estimator.name!r}", self.estimator.at_most_dim),
+            (f"directions {directions.name!r}", directions.orthogonal),
+        ):
+            if limited and q > d:
+                raise ConfigError(
+                    f"q must be at most the dimension for {what}, got q={q} with d={d}; lower q"
+                )
+
+    def _checked_start(self, x0: Any) -> Tensor:
+        """The start of every replicate, or what is wrong with it."""
+        r, d = self.config.replicates, self.objective.dim
+        start = torch.as_tensor(x0, dtype=self.objective.dtype, device=self.objective.device)
+        if start.shape not in ((d,), (r, d)):
+            raise ConfigError(
+                f"x0 must have shape ({d},) or ({r}, {d}), got {tuple(start.shape)}; "
+                "it holds one coordinate for each dimension of the objective"
+            )
+        if not bool(start.isfinite().all()):
+            raise ConfigError("x0 must be finite, got NaN or infinity in it; choose another start")
+        return start.expand(r, d).contiguous()
+
+    def _check_radius(self) -> None:
+        """Refuse a mu that rounding swallows whole."""
+        if float(self.prober.unmoved(self._start, 0)) == 1:
+            raise ConfigError(
+                f"mu must move the point: with mu={self.prober.mu:g} every x + mu·u rounds to x "
+                f"in {dtype_name(self.objective.dtype)}; raise mu, or leave it out for the default"
+            )

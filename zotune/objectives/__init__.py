@@ -1,0 +1,273 @@
+"""What is minimised: the protocol, any callable wrapped into it, and the problems by name."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from zotune._lazy import LazyModule
+from zotune.addresses import Keys
+from zotune.errors import ConfigError, ObjectiveError, nearest, one_of
+from zotune.registry import Registry
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = LazyModule("torch")
+
+DTYPES = ("float64", "float32")
+
+
+class Objective:
+    """A function of R^d, and what is known of it.
+
+    A subclass gives ``values``; all else is optional. ``values`` is the loss that is looked at; a
+    step evaluates ``sample``, which differs from it only where the function is stochastic.
+    """
+
+    stochastic: ClassVar[bool] = False
+    """Whether a step sees the function through a mini-batch."""
+    reuses_points: ClassVar[bool] = False
+    """Whether ``values`` promises not to keep the points it is given."""
+    L: float | None = None
+    """Lipschitz constant of the gradient."""
+    gamma: float | None = None
+    """Strong convexity."""
+    minimum: float | None = None
+    """The lowest value, f*."""
+
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.name = name
+        self.dim = dim
+        self.dtype = dtype or torch.float64
+        self.device = torch.device(device)
+
+    @property
+    def value_dtype(self) -> torch.dtype:
+        """Losses are kept in float32 at least."""
+        return torch.float64 if self.dtype == torch.float64 else torch.float32
+
+    def values(self, points: Tensor) -> Tensor:
+        """f at each row of ``points``, (n, d) → (n,)."""
+        raise NotImplementedError
+
+    def sample(self, keys: Keys, step: int) -> Callable[[Tensor], Tensor]:
+        """f as step ``step`` sees it, (replicates, n, d) → (replicates, n).
+
+        A stochastic objective binds the step's mini-batch here, by the replicates' addresses.
+        """
+        return self._values_of_blocks
+
+    def gradient(self, x: Tensor) -> Tensor | None:
+        """∇f at each row of ``x``, for diagnostics only; None where it is not known."""
+        return None
+
+    def start(self) -> Tensor:
+        """Where a run begins unless told otherwise, (d,)."""
+        return torch.zeros(self.dim, dtype=self.dtype, device=self.device)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on to be continued with this objective."""
+        return {"name": self.name, "dim": self.dim, "dtype": dtype_name(self.dtype)}
+
+    def _values_of_blocks(self, points: Tensor) -> Tensor:
+        return self.values(points.flatten(0, 1)).view(points.shape[:2])
+
+
+class CallableObjective(Objective):
+    """A function of the user's, of one vector or of a batch of them."""
+
+    def __init__(
+        self,
+        fn: Callable[[Tensor], Any],
+        dim: int,
+        *,
+        batched: bool,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        name: str,
+    ) -> None:
+        super().__init__(name, dim, dtype=dtype, device=device)
+        self.fn = fn
+        self.batched = batched
+
+    def values(self, points: Tensor) -> Tensor:
+        """Call the user's function; what it returns must be numbers, one a point."""
+        if self.batched:
+            return self._checked_batch(self.fn(points), len(points))
+        numbers = [_number(self.fn(point)) for point in points]
+        return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
+
+    def _checked_batch(self, result: Any, n: int) -> Tensor:
+        try:
+            wide = result if isinstance(result, torch.Tensor) else np.asarray(result)
+            values = torch.as_tensor(wide, device=self.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ObjectiveError(
+                f"a batched objective returns a tensor of {n} numbers, "
+                f"got {type(result).__name__}: {_short(result)}"
+            ) from error
+        if values.shape != (n,) or values.is_complex():
+            raise ObjectiveError(
+                f"a batched objective returns one number a point, shape ({n},), "
+                f"got shape {tuple(values.shape)} of {dtype_name(values.dtype)}; "
+                "leave batched=False for a function of one vector"
+            )
+        return values.detach().to(self.value_dtype)
+
+
+def _number(result: Any) -> float:
+    """A result as a float, or the error that says what came instead."""
+    if isinstance(result, numbers.Real):
+        return float(result)
+    if hasattr(result, "item") and getattr(result, "size", None) is not None:
+        shape = tuple(result.shape)
+        if shape in ((), (1,)) and isinstance(result.item(), numbers.Real):
+            return float(result.item())
+        raise ObjectiveError(
+            f"an objective returns one number, got shape {shape}; "
+            "sum it up, or pass batched=True for a function of a whole batch"
+        )
+    raise ObjectiveError(
+        f"an objective returns a number, got {type(result).__name__}: {_short(result)}"
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def objective(
+    fn: Callable[[Tensor], Any],
+    dim: int,
+    *,
+    batched: bool = False,
+    L: float | None = None,
+    optimum: float | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
+    name: str | None = None,
+) -> Objective:
+    """Wrap any callable so that zotune can minimise it.
+
+    Args:
+        fn: takes a tensor (d,) and returns a number; batched, takes (n, d) and returns (n,).
+        dim: d.
+        batched: whether ``fn`` takes many points at once, which is faster.
+        L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
+        optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
+        dtype: of the points, torch.float64 unless given.
+        device: where the points live.
+        name: how rows and records call it; the function's own name unless given.
+
+    Returns:
+        An ``Objective`` for ``zotune.minimize`` and ``zotune.trainable``.
+
+    >>> import torch, zotune
+    >>> bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0, optimum=0.0)
+    >>> bowl.values(torch.ones(2, 3))
+    tensor([3., 3.], dtype=torch.float64)
+    """
+    if not callable(fn):
+        raise ObjectiveError(f"an objective is a callable, got {type(fn).__name__}: {_short(fn)}")
+    wrapped = CallableObjective(
+        fn,
+        positive_int("dim", dim),
+        batched=batched,
+        dtype=dtype or torch.float64,
+        device=device,
+        name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
+    )
+    wrapped.L, wrapped.minimum = L, optimum
+    return wrapped
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An entry of the registry: a named problem and the options that make an instance of it."""
+
+    name: str
+    formula: str
+    summary: str
+    build: Callable[..., Objective]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options with their defaults."""
+        parameters = inspect.signature(self.build).parameters.values()
+        return {p.name: p.default for p in parameters if p.name != "device"}
+
+
+PROBLEMS: Registry[Problem] = Registry("problem", __name__)
+
+
+def register(name: str, *, formula: str) -> Callable[[type[Objective]], type[Objective]]:
+    """Register the decorated objective class as a problem under ``name``, which must be new."""
+
+    def add(build: type[Objective]) -> type[Objective]:
+        summary = (build.__doc__ or "").strip().split("\n")[0]
+        PROBLEMS.add(name, Problem(name, formula, summary, build))
+        return build
+
+    return add
+
+
+def build_problem(
+    problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
+) -> Objective:
+    """The objective of a problem's name or of a mapping with ``name`` and options."""
+    options = problem_mapping(problem)
+    entry = PROBLEMS[options.pop("name")]
+    return entry.build(**options, device=device)
+
+
+def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A problem as the mapping in which it is stored, with names and options checked."""
+    if isinstance(problem, str):
+        problem = {"name": problem}
+    if not isinstance(problem, Mapping) or "name" not in problem:
+        raise ConfigError(
+            f"problem must be a name or a mapping with 'name', got {_short(problem)}; "
+            f"known problems: {', '.join(PROBLEMS)}"
+        )
+    entry = PROBLEMS[problem["name"]]
+    for option in problem:
+        if option != "name" and option not in entry.options:
+            raise ConfigError(
+                f"problem {entry.name!r} has no option {option!r}{nearest(option, entry.options)}; "
+                f"it takes {', '.join(entry.options)}"
+            )
+    return dict(problem)
+
+
+def positive_int(what: str, value: object) -> int:
+    """``value`` if it is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ConfigError(f"{what} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def parse_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a name in a study file."""
+    dtype = getattr(torch, one_of("dtype", name, DTYPES))
+    assert isinstance(dtype, torch.dtype)  # for the type checker
+    return dtype
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """How a dtype is written in configurations and messages."""
+    return str(dtype).removeprefix("torch.")

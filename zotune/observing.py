@@ -1,0 +1,105 @@
+"""Looking at a run without charging it: losses, best points, diagnostics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from zotune.budget import Budget
+from zotune.curve import Observation
+from zotune.probing import Prober
+from zotune.state import State
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a step has found out before it moves."""
+
+    values: Tensor
+    v: Tensor
+    estimate: Tensor
+
+
+class Observer:
+    """Turns states into observations; what it evaluates is counted apart."""
+
+    def __init__(self, prober: Prober, budget: Budget, *, diagnostics: bool) -> None:
+        self.objective = prober.objective
+        self.sees_loss = prober.difference.knows_center and not self.objective.stochastic
+        """Whether a step's first value is the loss itself, so that looking is free."""
+        self._prober = prober
+        self._budget = budget
+        self._diagnostics = diagnostics
+
+    def losses(self, x: Tensor) -> Tensor:
+        """The loss that curves show; on the full data where the objective is stochastic."""
+        return self.objective.values(x)
+
+    def record(self, state: State, loss: Tensor | None = None, probe: Probe | None = None) -> State:
+        """The state with itself on its curve; the loss is looked at unless known already."""
+        state, seen = self.observe(state, loss)
+        if self._diagnostics and probe is not None:
+            seen = replace(seen, diagnostics=self._diagnose(state, probe))
+        return replace(state, curve=state.curve.append(seen))
+
+    def observe(self, state: State, loss: Tensor | None = None) -> tuple[State, Observation]:
+        """What is known at the state's points, and the state that remembers the best of them."""
+        if loss is None:
+            state, loss = self._look(state)
+        finite = loss.isfinite() & ~state.diverged
+        better = finite & (loss < state.best_loss)
+        state = replace(
+            state,
+            loss=torch.where(finite, loss, state.loss),
+            best_loss=torch.where(better, loss, state.best_loss),
+            best_x=torch.where(better[:, None], state.x, state.best_x),
+            diverged=state.diverged | ~finite,
+        )
+        return state, self._observation(state)
+
+    def _look(self, state: State) -> tuple[State, Tensor]:
+        """Evaluate the replicates that still run; the others stay where they ended."""
+        loss = torch.full_like(state.loss, torch.nan)
+        alive = ~state.diverged
+        loss[alive] = self.losses(state.x[alive])
+        return replace(state, ledger=state.ledger.monitor()), loss
+
+    def _observation(self, state: State) -> Observation:
+        unknown = state.loss.new_zeros(0)
+        gradient = self.objective.gradient(state.x)
+        worst = torch.maximum(state.start_loss, state.loss)
+        return Observation(
+            queries=state.ledger.queries,
+            evaluations=state.ledger.evaluations,
+            steps=state.steps,
+            spent=self._budget.spent(state.ledger),
+            monitored=state.ledger.monitored,
+            loss=torch.where(state.diverged, worst, state.loss),
+            best_loss=state.best_loss,
+            diverged=state.diverged,
+            grad_norm2=unknown if gradient is None else gradient.square().sum(-1),
+            average_loss=self._average_loss(state),
+            diagnostics=unknown.new_full((3 if self._diagnostics else 0,), torch.nan),
+        )
+
+    def _average_loss(self, state: State) -> Tensor:
+        """The loss of the weighted average of the iterates, where it is kept."""
+        if not self.objective.stochastic:
+            return state.loss.new_zeros(0)
+        if state.average_weight == 0:
+            return state.loss
+        return self.losses(state.average / state.average_weight)
+
+    def _diagnose(self, state: State, probe: Probe) -> Tensor:
+        """Means over replicates: signal over rounding in v, cosine with ∇f, weights mu misses."""
+        values, v = probe.values, probe.v
+        rounding = torch.finfo(values.dtype).eps * values.abs().mean(-1) / self._prober.mu
+        snr = (v.square().mean(-1).sqrt() / rounding).mean()
+        gradient = self.objective.gradient(state.x)
+        cosine = torch.full_like(snr, torch.nan)
+        if gradient is not None:
+            cosine = torch.cosine_similarity(gradient, probe.estimate, dim=-1).mean()
+        unmoved = self._prober.unmoved(state.x, state.steps)
+        return torch.stack([snr, cosine.to(snr), unmoved.to(snr)])

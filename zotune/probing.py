@@ -1,0 +1,122 @@
+"""From a point and a step's directions to function values, within the memory allowed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zotune.addresses import replicate_keys
+from zotune.blocks import Block, DenseBlock, ReplayedBlock
+from zotune.config import Config
+from zotune.differences import default_mu, get_difference
+from zotune.directions import DIRECTIONS
+from zotune.objectives import Objective
+
+
+class Prober:
+    """Draws the blocks of a run and evaluates the objective around its points."""
+
+    def __init__(self, config: Config, objective: Objective) -> None:
+        self.objective = objective
+        self.difference = get_difference(config.difference)
+        self.directions = DIRECTIONS[config.directions]
+        self.mu = default_mu(objective.dtype) if config.mu is None else config.mu
+        self._replicates = config.replicates
+        self._memory = config.block_bytes
+        keys = replicate_keys("directions", config.seed, config.rows)
+        self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
+        self._batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self._rows = self._points = torch.empty(0)
+
+    def block(self, step: int, q: int) -> Block:
+        """The first q directions of a step; dense where they fit, else replayed.
+
+        A dense block lives in a buffer that the next one overwrites.
+        """
+        if self._bytes(q) > self._memory:
+            return self._replayed(step, q)
+        self._rows = self._room(self._rows, q)
+        self._sampler.fill(self._rows, step, range(q), range(self.objective.dim))
+        return DenseBlock(self._rows, orthogonal=self.directions.orthogonal)
+
+    def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
+        """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
+        parts = self._parts(block.q)
+        pieces = [self._piece(x, step, block, part, alive) for part in parts]
+        if len(pieces) == 1:
+            return pieces[0]
+        values = pieces[0].new_empty(len(x), self.difference.evaluations(block.q))
+        for part, piece in zip(parts, pieces, strict=True):
+            columns = torch.cat([torch.arange(s.start, s.stop) for s in self._columns(part, block)])
+            values[:, columns.to(values.device)] = piece
+        return values
+
+    def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
+        """f as the step sees it, (replicates, n, d) → (replicates, n)."""
+        if alive is None:
+            return self.objective.sample(self._batch_keys, step)(points)
+        values = points.new_full(points.shape[:2], torch.nan, dtype=self.objective.value_dtype)
+        keys = self._batch_keys[alive.cpu().numpy()]
+        values[alive] = self.objective.sample(keys, step)(points[alive])
+        return values
+
+    def unmoved(self, x: Tensor, step: int) -> Tensor:
+        """The share of coordinates that a direction wants to move and mu·u does not."""
+        u = self._replayed(step, 1).rows(range(1), range(self.objective.dim))[:, 0]
+        wanted = u != 0
+        return ((x + self.mu * u == x) & wanted).sum() / wanted.sum()
+
+    def _piece(
+        self, x: Tensor, step: int, block: Block, part: range, alive: Tensor | None
+    ) -> Tensor:
+        """Values at the points of some directions, and at x with the first of them."""
+        columns = self._columns(part, block)
+        points = self._buffer(sum(s.stop - s.start for s in columns))
+        center = len(columns) - self.difference.per_direction
+        points[:, :center] = x[:, None]
+        rows = block.rows(part, range(self.objective.dim))
+        for k, sign in enumerate(self.difference.signs):
+            at = center + k * len(part)
+            torch.add(x[:, None], rows, alpha=sign * self.mu, out=points[:, at : at + len(part)])
+        return self.sample(points, step, alive)
+
+    def _columns(self, part: range, block: Block) -> list[slice]:
+        """Where the values of some directions stand among all of a step."""
+        sides = self.difference.columns(part, block.q)
+        with_center = self.difference.knows_center and part.start == 0
+        return [slice(0, 1), *sides] if with_center else sides
+
+    def _parts(self, q: int) -> list[range]:
+        """Directions in pieces whose points fit in the memory allowed."""
+        size = q
+        while size > 1 and self._bytes(size) > self._memory:
+            size = -(-size // 2)
+        return [range(start, min(start + size, q)) for start in range(0, q, size)]
+
+    def _buffer(self, n: int) -> Tensor:
+        """Room for n points a replicate; new each time where the objective may keep them."""
+        if not self.objective.reuses_points:
+            return self._room(torch.empty(0), n)
+        self._points = self._room(self._points, n)
+        return self._points
+
+    def _room(self, buffer: Tensor, n: int) -> Tensor:
+        """The buffer if it holds n vectors a replicate, else a new one."""
+        shape = (self._replicates, n, self.objective.dim)
+        if buffer.shape == shape:
+            return buffer
+        return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
+
+    def _replayed(self, step: int, q: int) -> ReplayedBlock:
+        return ReplayedBlock(
+            self._sampler,
+            step,
+            q,
+            dtype=self.objective.dtype,
+            max_bytes=self._memory,
+            orthogonal=self.directions.orthogonal,
+        )
+
+    def _bytes(self, n: int) -> int:
+        """Memory of n vectors a replicate."""
+        return self._replicates * n * self.objective.dim * self.objective.dtype.itemsize

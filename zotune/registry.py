@@ -1,0 +1,54 @@
+"""One registry for estimators, directions and problems: a file in the package is an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeVar
+
+from zotune.errors import DuplicateNameError, unknown
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """Names to entries. The modules of ``package`` register themselves when first looked at."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._discovered = False
+
+    def add(self, name: str, entry: T) -> T:
+        """Register ``entry``; a name is given once."""
+        if name in self._entries:
+            raise DuplicateNameError(
+                f"{self.kind} {name!r} is registered already; choose another name"
+            )
+        self._entries[name] = entry
+        return entry
+
+    def __getitem__(self, name: str) -> T:
+        entries = self._all()
+        if name not in entries:
+            raise unknown(self.kind, name, entries)
+        return entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, T]:
+        if not self._discovered:
+            self._discovered = True
+            package = import_module(self._package)
+            for module in iter_modules(package.__path__):
+                import_module(f"{self._package}.{module.name}")
+        return self._entries

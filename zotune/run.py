@@ -1,0 +1,188 @@
+"""Minimise in this process, without Ray: the loop from start to end, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from zotune.checkpoint import load_state, save_state
+from zotune.config import Config, parse_config
+from zotune.curve import RUNNING
+from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.objectives import Objective, build_problem, objective, problem_mapping
+from zotune.state import State
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Problem = Objective | str | Mapping[str, Any] | Callable[[Tensor], Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """What came out of a run: the points and the curve.
+
+    ``x`` has a row for each replicate. ``best_x`` is the best point that was looked at: at every
+    step for small budgets, on the grid of 320 points for large ones.
+    """
+
+    config: Config
+    state: State
+    status: str
+    rows: list[dict[str, Any]]
+    """The curve as records, one a point of the grid."""
+
+    @property
+    def x(self) -> Tensor:
+        """Where each replicate ended, (replicates, d)."""
+        return self.state.x
+
+    @property
+    def best_x(self) -> Tensor:
+        """The best point of all replicates, (d,)."""
+        return self.state.best_x[int(self.state.best_loss.argmin())]
+
+    @property
+    def best_loss(self) -> float:
+        """The loss at ``best_x``."""
+        return float(self.state.best_loss.min())
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """Rows on the grid of spent budget, from 0 to the last."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def __repr__(self) -> str:
+        c = self.config
+        return (
+            f"Run({c.estimator} q={c.q}, {self.status} after {self.rows[-1]['spent']} of "
+            f"{c.budget} {c.count}, loss {self.rows[-1]['loss']:.6g}, best {self.best_loss:.6g})"
+        )
+
+
+def minimize(
+    objective: Problem,
+    *,
+    estimator: str = "align",
+    q: int = 1,
+    budget: int,
+    count: str = "directions",
+    step: str = "theory",
+    eta: float | None = None,
+    L: float | None = None,
+    mu: float | None = None,
+    difference: str = "forward",
+    directions: str = "gaussian",
+    replicates: int = 1,
+    seed: int = 0,
+    x0: Any = None,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
+    checkpoint: str | Path | None = None,
+    **settings: Any,
+) -> Run:
+    """Minimise an objective with function values only, within a budget of queries.
+
+    x ← x − η U c(v, U), with v the differences along the q directions of the block U and c the
+    estimator's coefficients.
+
+    Args:
+        objective: an Objective (see ``zotune.objective``), a problem's name or mapping; a plain
+            function of one vector if ``x0`` is given.
+        estimator: avg, align, align-diag or one of yours; ``zotune list`` shows them.
+        q: directions a step.
+        budget: what may be spent, in the unit of ``count``; never overspent.
+        count: directions (as the paper counts) or evaluations (every call of f).
+        step: theory, constant or sqrt-decay.
+        eta: the step under constant, the first under sqrt-decay, a factor (1) under theory.
+        L: Lipschitz constant of the gradient; the problem's own, or estimated, unless given.
+        mu: radius of the differences; by dtype unless given, 1e-6 in float64.
+        difference: forward (q + 1 evaluations a step) or central (2q).
+        directions: gaussian, sphere, rademacher, coordinate or orthogonal.
+        replicates: independent runs, as rows of one batched program.
+        seed: of the directions; configurations with one seed share their draws.
+        x0: the start, (d,) or (replicates, d); the objective's own unless given.
+        on_report: called with a result row sixteen times a run.
+        checkpoint: a file to save the state to at every report; a run that finds it continues.
+        settings: further keys of the configuration: replicate, report_every, diagnostics, …
+
+    Returns:
+        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``.
+
+    >>> import zotune
+    >>> run = zotune.minimize({"name": "quadratic", "dim": 20}, estimator="align", q=20, budget=400)
+    >>> run.status, run.x.shape, bool(run.best_loss < run.curve.loss[0])
+    ('exhausted', torch.Size([1, 20]), True)
+    """
+    given = {
+        "estimator": estimator,
+        "q": q,
+        "budget": budget,
+        "count": count,
+        "step": step,
+        "eta": eta,
+        "L": L,
+        "mu": mu,
+        "difference": difference,
+        "directions": directions,
+        "replicates": replicates,
+        "seed": seed,
+    }
+    target, problem = as_objective(objective, x0)
+    config = parse_config(given | settings | {"problem": problem})
+    loop = Loop(config, target, x0)
+    return finish(loop, on_report=on_report, checkpoint=checkpoint)
+
+
+def finish(
+    loop: Loop,
+    *,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> Run:
+    """Run a loop to its end, from its checkpoint if there is one."""
+    state = _resumed(loop, checkpoint) or loop.init()
+    while loop.status(state) == RUNNING:
+        every = loop.config.reports_at
+        state = loop.advance(state, (loop.spent(state) // every + 1) * every)
+        state, row = loop.report(state)
+        if checkpoint is not None:
+            save_state(state, checkpoint, loop.fingerprint())
+        if on_report is not None:
+            on_report(row)
+    return Run(loop.config, state, loop.status(state), loop.curve_rows(state))
+
+
+def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, Any]]:
+    """The objective and the mapping by which the configuration knows it."""
+    if isinstance(target, Objective):
+        return target, {"name": target.name, "dim": target.dim}
+    if isinstance(target, str | Mapping):
+        mapping = problem_mapping(target)
+        return build_problem(mapping), mapping
+    if not callable(target):
+        raise ConfigError(
+            f"objective must be an Objective, a problem's name or a function, "
+            f"got {type(target).__name__}; wrap yours with zotune.objective(fn, dim)"
+        )
+    if x0 is None:
+        raise ConfigError(
+            "a plain function does not tell its dimension; give x0, "
+            "or wrap it with zotune.objective(fn, dim)"
+        )
+    dim = torch.as_tensor(x0).shape[-1]
+    return as_objective(objective(target, dim))
+
+
+def _resumed(loop: Loop, checkpoint: str | Path | None) -> State | None:
+    if checkpoint is None or not Path(checkpoint).is_file():
+        return None
+    device = str(loop.objective.device)
+    return load_state(checkpoint, loop.fingerprint(), device=device)[0]

@@ -1,0 +1,32 @@
+"""What evolves in a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from zotune.budget import Ledger
+from zotune.curve import Curve
+
+
+@dataclass(frozen=True)
+class State:
+    """All that evolves; saved and loaded, it continues as if nothing had happened."""
+
+    x: Tensor
+    """The points, (replicates, d)."""
+    steps: int
+    ledger: Ledger
+    loss: Tensor
+    """The last finite loss that was seen, (replicates,)."""
+    start_loss: Tensor
+    best_loss: Tensor
+    best_x: Tensor
+    diverged: Tensor
+    smoothness: Tensor
+    """L, (replicates,): given, known or estimated; 1 where the step does not need it."""
+    average: Tensor
+    """Weighted sum of the iterates, (replicates, d); (replicates, 0) where it is not kept."""
+    average_weight: float
+    curve: Curve

@@ -1,0 +1,70 @@
+"""Step-size rules: how far to go along the estimate at step t.
+
+``theory``      eta · (E gᵀĝ / E‖ĝ‖²) / L, the best step for an L-smooth function (eta: 1)
+``constant``    eta
+``sqrt-decay``  eta / √(t + 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from zotune.directions import Directions
+from zotune.errors import ConfigError, one_of
+from zotune.estimators import Estimator
+
+THEORY, CONSTANT, SQRT_DECAY = "theory", "constant", "sqrt-decay"
+STEPS = {
+    THEORY: "eta · (E gᵀĝ / E‖ĝ‖²) / L, with eta = 1 unless given",
+    CONSTANT: "eta",
+    SQRT_DECAY: "eta / √(t + 1)",
+}
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """The step size at step t for a block of q directions, up to 1/L under ``theory``."""
+
+    name: str
+    eta: float | None
+    q: int
+    dim: int
+    estimator: Estimator
+    directions: Directions
+
+    def __post_init__(self) -> None:
+        one_of("step", self.name, STEPS)
+        if self.name != THEORY and self.eta is None:
+            raise ConfigError(
+                f"step {self.name!r} needs a step size, got eta=None; give eta, or step='theory'"
+            )
+        if self.needs_smoothness and self.estimator.moments is None:
+            raise ConfigError(
+                f"step 'theory' needs the moments of the estimator, and {self.estimator.name!r} "
+                "declares none; give step='constant' with eta, or register it with moments"
+            )
+
+    @property
+    def needs_smoothness(self) -> bool:
+        """Whether the step has to be divided by L."""
+        return self.name == THEORY
+
+    def size(self, t: int, q: int) -> float:
+        """The step (times L under ``theory``) for step t, rescaled where the block has shrunk."""
+        eta = 1.0 if self.eta is None else self.eta
+        if self.name == THEORY:
+            return eta * self._best(q)
+        decay = sqrt(t + 1) if self.name == SQRT_DECAY else 1.0
+        return eta / decay * self._best(q) / self._best(self.q)
+
+    def weight(self, t: int, q: int) -> float:
+        """The weight of x_t in the average iterate: the step times E gᵀĝ / ‖g‖²."""
+        moments = self.estimator.moments
+        alignment = 1.0 if moments is None else moments(self.directions, q, self.dim).alignment
+        return self.size(t, q) * alignment
+
+    def _best(self, q: int) -> float:
+        """The theory step times L; q itself where the estimator declares no moments."""
+        moments = self.estimator.moments
+        return float(q) if moments is None else moments(self.directions, q, self.dim).step
