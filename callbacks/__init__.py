@@ -1,7 +1,26 @@
 """Ray Tune callbacks of zotune; import them as ``zotune.callbacks``."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 if __name__ == "callbacks":
     raise ImportError(
         "this folder is the package zotune.callbacks, not a package 'callbacks'; "
         "import zotune.callbacks"
     )
+
+if TYPE_CHECKING:
+    from zotune.callbacks.fail_fast import FailFast
+
+_HOMES = {"FailFast": "zotune.callbacks.fail_fast"}
+
+__all__ = ["FailFast"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a callback, and Ray with it, when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'zotune.callbacks' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

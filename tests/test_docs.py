@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.tune.conftest import QUIET
 from zotune.catalogue import markdown
 
 README = Path(__file__).parent.parent / "README.md"
@@ -17,6 +21,26 @@ def test_tables_in_the_readme_are_those_of_the_registry(kind: str) -> None:
     found = re.search(f"<!-- {kind} -->\n(.*?)\n?<!-- /{kind} -->", README.read_text(), re.DOTALL)
     assert found is not None
     assert found.group(1) == markdown(kind)
+
+
+SCRIPTS = dict(
+    re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", README.read_text(), re.DOTALL)
+)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_in_the_readme_run(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(SCRIPTS[name])
+    done = subprocess.run(
+        [sys.executable, name],
+        cwd=tmp_path,
+        env=os.environ | QUIET | {"RAY_AIR_LOCAL_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Run(align" in done.stdout or "tensor([" in done.stdout
 
 
 def test_pictures_in_the_readme_exist() -> None:

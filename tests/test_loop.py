@@ -147,6 +147,27 @@ def test_values_around_a_point_may_be_infinite_without_harm_to_the_others() -> N
     assert run.rows[-1]["loss"] == pytest.approx((25 + float(run.state.loss[1])) / 2)
 
 
+def test_a_run_that_has_gone_where_mu_moves_nothing_has_diverged() -> None:
+    """Its loss stays finite for ever: x + mu·u rounds to x, and v is zero."""
+    run = zotune.minimize(
+        {"name": "quadratic", "dim": 6}, q=3, budget=3000, step="constant", eta=1e3, replicates=2
+    )
+    assert run.status == DIVERGED
+    assert run.rows[-1]["loss"] > 1e6 * run.rows[0]["loss"]
+
+
+def test_a_plateau_is_not_divergence() -> None:
+    run = zotune.minimize(
+        lambda x: float(x.round().abs().sum()),
+        x0=[1.0, 1.0],
+        q=1,
+        budget=50,
+        step="constant",
+        eta=1.0,
+    )
+    assert run.status == EXHAUSTED
+
+
 def test_a_diverged_replicate_is_not_evaluated_again() -> None:
     calls: list[float] = []
 

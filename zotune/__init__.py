@@ -16,28 +16,50 @@ from zotune._version import __version__
 if TYPE_CHECKING:
     from zotune.errors import ZotuneError
     from zotune.objectives import Objective, objective
-    from zotune.run import Run, minimize
+    from zotune.planning import Plan, plan
+    from zotune.run import Run, load_run, minimize
+    from zotune.sources import factory
+    from zotune.space import search_space
+    from zotune.trainables import ZOTrainable, trainable
 
 _HOMES = {
     "Objective": "zotune.objectives",
     "Run": "zotune.run",
+    "ZOTrainable": "zotune.trainables",
     "ZotuneError": "zotune.errors",
+    "factory": "zotune.sources",
+    "load_run": "zotune.run",
     "minimize": "zotune.run",
     "objective": "zotune.objectives",
+    "Plan": "zotune.planning",
+    "plan": "zotune.planning",
+    "search_space": "zotune.space",
+    "trainable": "zotune.trainables",
 }
+
+_PACKAGES = {"callbacks", "directions", "estimators", "objectives", "studies"}
 
 __all__ = [
     "Objective",
+    "Plan",
     "Run",
+    "ZOTrainable",
     "ZotuneError",
     "__version__",
+    "factory",
+    "load_run",
     "minimize",
     "objective",
+    "plan",
+    "search_space",
+    "trainable",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``import zotune`` costs nothing."""
+    if name in _PACKAGES:
+        return import_module(f"zotune.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'zotune' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -46,4 +68,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

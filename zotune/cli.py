@@ -93,3 +93,50 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
         )
     console.print(table(runs))
     console.print(f"figure: {plot(runs, output)}")
+
+
+@main.command("plan")
+@click.option("--dim", type=int, required=True, help="Dimension of the function.")
+@click.option("--budget", type=int, required=True, help="What may be spent.")
+@click.option("--regime", default="nonconvex", show_default=True, help="What is assumed of f.")
+@click.option("--count", default="directions", show_default=True, help="What the budget limits.")
+@click.option("--difference", default="forward", show_default=True, help="forward or central.")
+@click.option("--directions", default="gaussian", show_default=True, help="Kind of directions.")
+@click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")
+@click.option("--condition", default=100.0, show_default=True, help="L/γ, if strongly convex.")
+@click.option("--noise", default=1.0, show_default=True, help="σ over L‖x0 − x*‖, if stochastic.")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> None:
+    """Choose estimator, q and step size by the theory, before anything is evaluated."""
+    from zotune.planning import plan, render
+
+    found = plan(**question, L=smoothness)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    Console().print(render(found))
+
+
+@main.group("bench")
+def bench_group() -> None:
+    """Measure speed, as ratios beside the limit in one process."""
+
+
+@bench_group.command("classical")
+@click.option("--rounds", default=7, show_default=True, help="Turns that each work takes.")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def bench_classical(rounds: int, as_json: bool) -> None:
+    """The core: a step beside the raw objective and the raw draws, one thread."""
+    from rich.console import Console
+
+    from zotune.bench.classical import as_records, classical, table
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        measurements = list(classical(rounds=rounds, on_case=status.update))
+    if as_json:
+        click.echo(json.dumps(as_records(measurements), indent=2))
+    else:
+        console.print(table(measurements))

@@ -49,6 +49,8 @@ class Config(BaseModel):
     """Spent budget between two rows; None: a sixteenth of the budget."""
     block_bytes: int = Field(2**29, ge=1)
     """Memory that a block of directions may take; past it, directions are replayed in parts."""
+    curve: bool = False
+    """Whether result rows carry their curve points with them, for a callback."""
     diagnostics: bool = False
     """Whether curves also carry snr, cosine and unmoved."""
 

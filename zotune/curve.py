@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -107,7 +107,7 @@ class Curve:
     @property
     def last_spent(self) -> int:
         """Spent budget at the last observation, -1 before the first."""
-        return int(self.counters[-1, 3]) if len(self) else -1
+        return self._spent[-1] if len(self) else -1
 
     def append(self, seen: Observation) -> Curve:
         """The curve with one more observation."""
@@ -123,9 +123,26 @@ class Curve:
         rest = {f.name: getattr(self, f.name)[index] for f in fields(self)[1:]}
         return Observation(queries, evaluations, steps, spent, monitored, **rest)
 
-    def on_grid(self, points: list[int]) -> Iterator[tuple[int, Observation]]:
-        """Each point of spent budget with the last observation at or before it."""
-        spent = self.counters[:, 3].tolist()
-        for point in points:
-            if at := bisect_right(spent, point):
-                yield point, self[at - 1]
+    def rows(
+        self, grid: list[int], *, spent: int, status: str, minimum: float | None, after: int = -1
+    ) -> list[dict[str, Any]]:
+        """Result rows on the grid past ``after``, each with the last observation at or before it.
+
+        A point that the run has reached but not left is final only when the run has ended. The
+        end is the next point of the grid, or the budget if only a rest could not be spent.
+        """
+        if status == RUNNING:
+            end = spent - 1
+        else:
+            end = grid[-1] if status == EXHAUSTED else grid[bisect_left(grid, spent)]
+        rows = []
+        for point in grid[bisect_right(grid, after) : bisect_right(grid, end)]:
+            seen = self[bisect_right(self._spent, point) - 1]
+            row = seen.row(status if seen.spent == spent else RUNNING, minimum)
+            rows.append(row | {"spent": point})
+        return rows
+
+    @cached_property
+    def _spent(self) -> list[int]:
+        spent: list[int] = self.counters[:, 3].tolist()
+        return spent

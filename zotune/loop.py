@@ -125,6 +125,11 @@ class Loop:
             state = self.observer.record(state)
         return state
 
+    def advance_to_report(self, state: State) -> State:
+        """Step to the next multiple of ``report_every``, or to the end."""
+        every = self.config.reports_at
+        return self.advance(state, (self.spent(state) // every + 1) * every)
+
     def spent(self, state: State) -> int:
         """Spent budget, in the unit of ``count``."""
         return self.budget.spent(state.ledger)
@@ -145,25 +150,14 @@ class Loop:
         return state, seen.row(self.status(state), self.objective.minimum)
 
     def curve_rows(self, state: State, after: int = -1) -> list[dict[str, Any]]:
-        """Rows on the grid past spent budget ``after``, as far as they are final.
-
-        A point that the run has reached but not left is final only when the run has ended. The
-        end is the next point of the grid, or the budget if only a rest could not be spent.
-        """
-        status, spent = self.status(state), self.spent(state)
-        if status == RUNNING:
-            known = spent - 1
-        else:
-            known = self.config.budget if status == EXHAUSTED else self._next_point(spent)
-        points = [point for point in self.grid if after < point <= known]
-        return [
-            seen.row(status if seen.spent == spent else RUNNING, self.objective.minimum)
-            | {"spent": point}
-            for point, seen in state.curve.on_grid(points)
-        ]
-
-    def _next_point(self, spent: int) -> int:
-        return next(point for point in self.grid if point >= spent)
+        """Rows on the grid past spent budget ``after``, as far as they are final."""
+        return state.curve.rows(
+            self.grid,
+            spent=self.spent(state),
+            status=self.status(state),
+            minimum=self.objective.minimum,
+            after=after,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on: problem and shape, not estimator, q or step."""

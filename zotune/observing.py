@@ -39,6 +39,8 @@ class Observer:
 
     def record(self, state: State, loss: Tensor | None = None, probe: Probe | None = None) -> State:
         """The state with itself on its curve; the loss is looked at unless known already."""
+        if probe is not None:
+            state = replace(state, diverged=state.diverged | self._out_of_reach(state, probe))
         state, seen = self.observe(state, loss)
         if self._diagnostics and probe is not None:
             seen = replace(seen, diagnostics=self._diagnose(state, probe))
@@ -58,6 +60,11 @@ class Observer:
             diverged=state.diverged | ~finite,
         )
         return state, self._observation(state)
+
+    def _out_of_reach(self, state: State, probe: Probe) -> Tensor:
+        """Replicates that have run uphill, so far that mu no longer changes the function."""
+        silent = (probe.v == 0).all(-1)
+        return silent & (state.loss > state.start_loss)
 
     def _look(self, state: State) -> tuple[State, Tensor]:
         """Evaluate the replicates that still run; the others stay where they ended."""

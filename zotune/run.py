@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from zotune.checkpoint import load_state, save_state
+from zotune.budget import EVALUATIONS
+from zotune.checkpoint import FILENAME, load_state, save_state
 from zotune.config import Config, parse_config
-from zotune.curve import RUNNING
-from zotune.errors import ConfigError
+from zotune.curve import RUNNING, budget_grid
+from zotune.errors import CheckpointError, ConfigError
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
 from zotune.state import State
@@ -35,8 +37,18 @@ class Run:
     config: Config
     state: State
     status: str
-    rows: list[dict[str, Any]]
-    """The curve as records, one a point of the grid."""
+    minimum: float | None = None
+    """The lowest value of the objective, where it is known."""
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The curve as records, one a point of the grid."""
+        spent = self.state.ledger.queries
+        if self.config.count == EVALUATIONS:
+            spent = self.state.ledger.evaluations
+        return self.state.curve.rows(
+            budget_grid(self.config.budget), spent=spent, status=self.status, minimum=self.minimum
+        )
 
     @property
     def x(self) -> Tensor:
@@ -148,16 +160,57 @@ def finish(
     checkpoint: str | Path | None = None,
 ) -> Run:
     """Run a loop to its end, from its checkpoint if there is one."""
-    state = _resumed(loop, checkpoint) or loop.init()
+    resumed = checkpoint is not None and Path(checkpoint).is_file()
+    state = load_loop(loop, Path(checkpoint))[0] if checkpoint and resumed else loop.init()
     while loop.status(state) == RUNNING:
-        every = loop.config.reports_at
-        state = loop.advance(state, (loop.spent(state) // every + 1) * every)
-        state, row = loop.report(state)
+        state, row = loop.report(loop.advance_to_report(state))
         if checkpoint is not None:
-            save_state(state, checkpoint, loop.fingerprint())
+            save_loop(loop, state, Path(checkpoint))
         if on_report is not None:
             on_report(row)
-    return Run(loop.config, state, loop.status(state), loop.curve_rows(state))
+    return Run(loop.config, state, loop.status(state), loop.objective.minimum)
+
+
+def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> None:
+    """Save a state with what is needed to read it without the objective."""
+    save_state(
+        state,
+        path,
+        loop.fingerprint(),
+        config=loop.config.model_dump(),
+        status=loop.status(state),
+        minimum=loop.objective.minimum,
+        **notes,
+    )
+
+
+def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
+    """A state that this loop can continue, and the notes saved with it."""
+    return load_state(path, loop.fingerprint(), device=str(loop.objective.device))
+
+
+def load_run(source: Any) -> Run:
+    """The run behind a result or a checkpoint: the point back, not only the number.
+
+    Args:
+        source: a Ray Tune ``Result`` or ``Checkpoint``, or the path of a checkpoint: its folder,
+            or the file that ``minimize`` wrote.
+
+    Returns:
+        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``.
+    """
+    if hasattr(source, "checkpoint"):
+        if source.checkpoint is None:
+            raise CheckpointError(
+                f"the result at {source.path} has no checkpoint; its trial ended before the first"
+            )
+        source = source.checkpoint
+    if hasattr(source, "as_directory"):
+        with source.as_directory() as folder:
+            return load_run(folder)
+    path = Path(source)
+    state, notes = load_state(path / FILENAME if path.is_dir() else path)
+    return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"])
 
 
 def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, Any]]:
@@ -179,10 +232,3 @@ def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, 
         )
     dim = torch.as_tensor(x0).shape[-1]
     return as_objective(objective(target, dim))
-
-
-def _resumed(loop: Loop, checkpoint: str | Path | None) -> State | None:
-    if checkpoint is None or not Path(checkpoint).is_file():
-        return None
-    device = str(loop.objective.device)
-    return load_state(checkpoint, loop.fingerprint(), device=device)[0]

@@ -1,0 +1,326 @@
+"""Plans: the paper's answers, the other way of counting, honesty, and errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+import zotune
+from zotune.budget import COUNTS
+from zotune.differences import DIFFERENCES
+from zotune.directions import DIRECTIONS
+from zotune.errors import ConfigError, UnknownNameError
+from zotune.estimators import ESTIMATORS, Estimator
+from zotune.objectives.quadratic import Quadratic
+from zotune.planning import Plan, plan, render
+from zotune.theory import REGIMES
+
+REGIME = pytest.mark.parametrize("regime", list(REGIMES))
+COUNT = pytest.mark.parametrize("count", COUNTS)
+DIFFERENCE = pytest.mark.parametrize("difference", list(DIFFERENCES))
+
+
+def sizes(found: Plan) -> dict[str, int]:
+    """The best block of each estimator."""
+    return {flat.estimator: flat.q for flat in found.flatness}
+
+
+@REGIME
+def test_projection_with_full_blocks_is_planned_where_the_paper_says_so(regime: str) -> None:
+    found = plan(1000, 20_000, regime=regime)
+    assert (found.estimator, found.q, found.steps) == ("align", 1000, 20)
+
+
+@pytest.mark.parametrize("regime", ["strongly-convex", "convex", "nonconvex"])
+def test_averaging_gets_one_direction_where_directions_are_charged(regime: str) -> None:
+    assert sizes(plan(1000, 20_000, regime=regime))["avg"] == 1
+
+
+@pytest.mark.parametrize("dim", [100, 1000, 10_000])
+def test_averaging_gets_the_root_of_the_dimension_where_evaluations_are(dim: int) -> None:
+    found = plan(dim, 20_000, regime="convex", count="evaluations")
+    assert sizes(found)["avg"] == round(math.sqrt(dim + 1))
+    assert found.estimator == "align"
+
+
+def test_the_rates_of_the_paper_are_planned() -> None:
+    known = {"regime": "strongly-convex", "condition": 50.0}
+    bounds = {(o.estimator, o.q): o.bound for o in plan(1000, 20_000, **known).alternatives}  # type: ignore[arg-type]
+    assert bounds["avg", 1] == pytest.approx((1 - 1 / (50 * 1002)) ** 20_000)
+    assert bounds["align", 1000] == pytest.approx((1 - 1 / 50) ** 20)
+    nonconvex = plan(1000, 20_000, regime="nonconvex")
+    assert nonconvex.bound == pytest.approx(2 * 1000 / 20_000)
+    assert nonconvex.unit == "L (f(x_0) − f*)"
+
+
+def test_where_directions_are_orthogonal_averaging_is_projection() -> None:
+    found = plan(1000, 20_000, regime="convex", directions="orthogonal")
+    bounds = {(o.estimator, o.q): o.bound for o in found.alternatives}
+    for q in (1, 10, 100, 1000):
+        assert bounds["avg", q] == pytest.approx(bounds["align", q])
+
+
+@pytest.mark.parametrize("directions", list(DIRECTIONS))
+@DIFFERENCE
+@COUNT
+@REGIME
+def test_the_best_option_is_the_best_of_its_table(
+    regime: str, count: str, difference: str, directions: str
+) -> None:
+    found = plan(60, 500, regime=regime, count=count, difference=difference, directions=directions)
+    assert replace(found.best, share=found.alternatives[0].share) in [
+        replace(option, share=found.alternatives[0].share) for option in found.alternatives
+    ]
+    assert found.bound <= min(o.bound for o in found.alternatives) * (1 + 1e-9)
+    assert max(o.share for o in found.alternatives) == pytest.approx(1)
+    assert {o.estimator for o in found.alternatives} == set(ESTIMATORS)
+
+
+@DIFFERENCE
+@COUNT
+def test_a_run_does_what_was_planned(count: str, difference: str) -> None:
+    found = plan(20, 107, regime="convex", count=count, difference=difference, L=4.0)
+    for option in found.alternatives:
+        run = zotune.minimize(
+            Quadratic(dim=20, condition=4.0),
+            estimator=option.estimator,
+            q=option.q,
+            budget=107,
+            count=count,
+            difference=difference,
+            step="constant",
+            eta=option.step,
+        )
+        ledger = run.state.ledger
+        assert (run.state.steps, ledger.queries) == (option.steps, option.queries)
+        assert ledger.evaluations == option.evaluations
+        theory = zotune.minimize(
+            Quadratic(dim=20, condition=4.0),
+            estimator=option.estimator,
+            q=option.q,
+            budget=107,
+            count=count,
+            difference=difference,
+        )
+        assert torch.allclose(theory.x, run.x, rtol=1e-9)
+
+
+def test_the_guarantee_holds_for_runs() -> None:
+    quadratic = Quadratic(dim=20, condition=4.0)
+    found = plan(20, 105, regime="strongly-convex", condition=4.0, L=quadratic.L)
+    for option in found.alternatives:
+        run = zotune.minimize(
+            quadratic, estimator=option.estimator, q=option.q, budget=105, replicates=20
+        )
+        assert run.rows[-1]["gap"] <= option.bound * run.rows[0]["gap"]
+
+
+def test_a_step_is_a_multiple_of_one_over_L_unless_L_is_given() -> None:
+    unknown, known = plan(100, 1000, regime="convex"), plan(100, 1000, regime="convex", L=8.0)
+    assert (unknown.step, unknown.step_unit) == (1.0, "1/L")
+    assert (known.step, known.step_unit) == (1 / 8, "")
+    assert known.bound == unknown.bound
+    assert any("L is not given" in note for note in unknown.notes)
+    assert not any("L is not given" in note for note in known.notes)
+
+
+@COUNT
+@REGIME
+def test_flatness_says_how_far_q_may_be_from_the_best(regime: str, count: str) -> None:
+    found = plan(300, 6000, regime=regime, count=count)
+    options = {(o.estimator, o.q): o for o in found.alternatives}
+    assert found.flatness[0].estimator == found.estimator
+    assert found.flatness[0].q == found.q
+    for flat in found.flatness:
+        best = options[flat.estimator, flat.q]
+        assert flat.low <= flat.q <= flat.high
+        for (name, q), option in options.items():
+            if name == flat.estimator and flat.low <= q <= flat.high:
+                assert option.rate >= (1 - flat.within) * best.rate
+            if name == flat.estimator and not 0.9 * flat.low <= q <= 1.1 * flat.high:
+                assert option.rate < (1 - flat.within) * best.rate
+
+
+def test_a_factor_three_costs_little_where_evaluations_are_charged() -> None:
+    found = plan(1000, 20_000, regime="nonconvex", count="evaluations")
+    flat = {f.estimator: f for f in found.flatness}["avg"]
+    assert flat.low <= 32 / 3 < 32 * 3 <= flat.high
+
+
+def test_projection_is_indifferent_where_the_paper_says_so() -> None:
+    flat = plan(1000, 20_000, regime="convex").flatness[0]
+    assert (flat.low, flat.high) == (1, 1000)
+
+
+def test_noise_lowers_the_first_step() -> None:
+    quiet, loud = (plan(100, 5000, regime="stochastic", noise=noise) for noise in (0.0, 30.0))
+    assert quiet.step == 0.25
+    assert loud.step < 0.05
+    assert loud.bound > quiet.bound
+
+
+def test_a_budget_below_the_dimension_is_one_block() -> None:
+    found = plan(1000, 500, regime="strongly-convex")
+    assert (found.q, found.steps) == (500, 1)
+    assert max(o.q for o in found.alternatives) == 500
+    charged = plan(1000, 500, regime="strongly-convex", count="evaluations")
+    assert (charged.q, charged.best.evaluations) == (499, 500)
+
+
+def test_the_smallest_budget_has_a_plan() -> None:
+    found = plan(10, 2, regime="convex", count="evaluations", difference="central")
+    assert (found.q, found.steps, found.best.evaluations) == (1, 1, 2)
+
+
+def test_a_single_step_is_said_to_promise_little() -> None:
+    said = "after one step the bound speaks of the start alone"
+    assert any(said in note for note in plan(1000, 500, regime="nonconvex").notes)
+    assert not any(said in note for note in plan(1000, 5000, regime="nonconvex").notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "cautious"),
+    [({}, True), ({"directions": "orthogonal"}, False), ({"directions": "coordinate"}, False)],
+)
+def test_square_blocks_come_with_a_caution(options: dict[str, str], cautious: bool) -> None:
+    notes = plan(1000, 20_000, regime="convex", **options).notes  # type: ignore[arg-type]
+    assert any("q ≤ 900" in note for note in notes) is cautious
+
+
+@REGIME
+def test_assumptions_are_said(regime: str) -> None:
+    text = "\n".join(plan(100, 1000, regime=regime, condition=7.0, noise=3.0).assumptions)
+    assert "mu → 0" in text
+    assert ("L/γ = 7" in text) == (regime == "strongly-convex")
+    assert ("σ = 3 L" in text) == (regime == "stochastic")
+
+
+@DIFFERENCE
+@COUNT
+def test_what_is_charged_is_said(count: str, difference: str) -> None:
+    text = "\n".join(plan(100, 1000, count=count, difference=difference).assumptions)
+    assert ("charged every call" in text) == (count == "evaluations")
+    assert ("q + 1" in text) == (difference == "forward")
+
+
+@REGIME
+def test_the_command_tunes_the_step_beside_q(regime: str) -> None:
+    found = plan(1000, 20_000, regime=regime, count="evaluations", directions="sphere")
+    assert any("tuning the step" in note for note in found.notes)
+    words = shlex.split(found.command)
+    assert words[:3] == ["zotune", "run", regime]
+    settings = dict(word.split("=") for word in words[4::2])
+    assert settings["problem.dim"] == "1000"
+    assert settings["budget"] == "20000"
+    assert settings["count"] == "evaluations"
+    assert settings["directions"] == "sphere"
+    assert "difference" not in settings
+    assert {*sizes(found).values()} <= {*json.loads(settings["space.q"])}
+    assert len(json.loads(settings["space.eta"])) > 2
+
+
+@REGIME
+def test_a_plan_is_json(regime: str) -> None:
+    found = plan(1000, 20_000, regime=regime)
+    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert stored["best"]["q"] == 1000
+    assert stored["regime"] == regime
+    assert len(stored["alternatives"]) == len(found.alternatives)
+    assert stored["flatness"][0]["estimator"] == "align"
+
+
+def text_of(found: Plan, width: int = 100) -> str:
+    out = StringIO()
+    Console(width=width, file=out, color_system=None).print(render(found))
+    return out.getvalue()
+
+
+def test_a_plan_is_shown_with_its_table_and_its_reasons() -> None:
+    found = plan(1000, 20_000, regime="strongly-convex")
+    text = text_of(found, width=400)
+    assert "align with q = 1000: 20 steps of 1 / L" in text
+    assert "≤ 0.8179 · (f(x_0) − f*)" in text
+    for said in (*found.assumptions, *found.notes):
+        assert said in text
+    assert sum("avg" in line for line in text.splitlines() if "│" in line) == 4
+
+
+def test_the_shown_command_can_be_copied() -> None:
+    """No blanks after a backslash, and the same words, on a narrow terminal too."""
+    found = plan(1000, 20_000, regime="stochastic", count="evaluations")
+    shown = text_of(found, width=60).split("To find out\n")[1]
+    assert shlex.split(shown.replace("\\\n", "")) == shlex.split(found.command)
+    assert "the first of 0.25 / L" in text_of(found)
+
+
+def test_a_bound_too_small_for_a_float_is_shown_as_a_power() -> None:
+    found = plan(10, 10**6, regime="strongly-convex", condition=2.0)
+    assert found.bound == 0.0
+    assert "e^-6.931e+04" in text_of(found)
+
+
+def test_large_dimensions_and_budgets_are_planned_at_once() -> None:
+    found = plan(600_000_000, 10**12, regime="stochastic", count="evaluations")
+    assert found.estimator == "align"
+
+
+def test_estimators_without_theory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    mute = Estimator("mute", "", "", lambda v, block: v)
+    monkeypatch.setitem(ESTIMATORS._entries, "mute", mute)
+    found = plan(100, 1000, regime="convex")
+    assert "mute" not in {o.estimator for o in found.alternatives}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": 0}, r"dim must be a whole number of at least 1, got 0"),
+        ({"budget": 2.5}, r"budget must be a whole number of at least 1, got 2\.5"),
+        ({"L": 0.0}, r"L must be a finite number above 0, got 0\.0"),
+        ({"L": float("inf")}, r"L must be a finite number above 0, got inf"),
+        ({"condition": 1.0}, r"condition must be a finite number above 1, got 1\.0"),
+        ({"noise": -1.0}, r"noise must be a finite number of at least 0, got -1\.0"),
+        ({"noise": float("nan")}, r"noise must be a finite number of at least 0, got nan"),
+        (
+            {"budget": 1, "count": "evaluations"},
+            r"budget must cover one step \(forward with q=1\): that needs 2 evaluations, "
+            r"got budget=1",
+        ),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan(**({"dim": 10, "budget": 100} | options))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "hint"),
+    [
+        ("regime", "non-convex", "nonconvex"),
+        ("count", "evaluation", "evaluations"),
+        ("difference", "centre", "central"),
+        ("directions", "gaussan", "gaussian"),
+    ],
+)
+def test_unknown_names_are_refused_with_a_hint(key: str, value: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError, match=rf"{key} '{value}'.*did you mean '{hint}'\?"):
+        plan(10, 100, **{key: value})  # type: ignore[arg-type]
+
+
+def test_planning_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys; from rich.console import Console; from zotune.planning import plan, render; "
+        "Console(quiet=True).print(render(plan(1000, 20000, regime='stochastic'))); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,1 @@
+"""Speed as ratios, measured beside the limit or the peer in one process."""

@@ -1,0 +1,125 @@
+"""The core's speed: a step beside the raw objective and the raw draws it cannot do without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zotune.bench.timing import Work, interleave, ratio
+from zotune.config import parse_config
+from zotune.loop import Loop
+from zotune.objectives import Objective, build_problem
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REPLICATES = 10
+BUDGET = 20_000
+WANTED = {
+    ("quadratic", "avg"): {1: 1.10, 10: 1.10, 100: 1.10},
+    ("quadratic", "align"): {1: 1.35, 10: 1.35, 100: 1.35, 1000: 1.9},
+}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One configuration beside its limit."""
+
+    problem: str
+    estimator: str
+    q: int
+    ratio: float
+    """CPU time of a step over that of the raw objective and the raw draws on the same shapes."""
+    wanted: float | None
+    step_ms: float
+    us_per_query: float
+    """CPU microseconds a query of one replicate."""
+
+
+def limit(objective: Objective, q: int) -> Work:
+    """f at every point of a step, and the float32 normal draws of its directions; nothing else."""
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(REPLICATES * (q + 1), objective.dim, generator=generator).double()
+    draws = torch.empty(REPLICATES, q, objective.dim)
+
+    def work() -> object:
+        draws.normal_(generator=generator)
+        return objective.values(points)
+
+    return work
+
+
+def steps(objective: Objective, estimator: str, q: int) -> Work:
+    """One step of the loop, as a run makes them; a new run begins where one ends."""
+    config = parse_config(
+        {"estimator": estimator, "q": q, "budget": BUDGET, "replicates": REPLICATES}
+    )
+    loop = Loop(config, objective)
+    state = start = loop.init()
+
+    def work() -> object:
+        nonlocal state
+        state = loop.step(state if loop.status(state) == "running" else start)
+        return state
+
+    return work
+
+
+def classical(
+    *,
+    dim: int = 1000,
+    block_sizes: tuple[int, ...] = (1, 10, 100, 1000),
+    rounds: int = 7,
+    on_case: Callable[[str], None] = lambda case: None,
+) -> Iterator[Measurement]:
+    """Measure every problem, estimator and q, one thread, ten replicates."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for name in ("quadratic", "rosenbrock"):
+            objective = build_problem({"name": name, "dim": dim})
+            for q in block_sizes:
+                on_case(f"{name} q={q}")
+                yield from _case(name, objective, q, rounds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Measurement]:
+    works = {"limit": limit(objective, q)}
+    works |= {estimator: steps(objective, estimator, q) for estimator in ("avg", "align")}
+    times = interleave(works, rounds=rounds)
+    for estimator in ("avg", "align"):
+        step = median(times[estimator])
+        yield Measurement(
+            problem=name,
+            estimator=estimator,
+            q=q,
+            ratio=ratio(times, estimator, "limit"),
+            wanted=WANTED.get((name, estimator), {}).get(q),
+            step_ms=1e3 * step,
+            us_per_query=1e6 * step / (q * REPLICATES),
+        )
+
+
+def table(measurements: list[Measurement]) -> Table:
+    """Measurements for a person; what was to be reached stands beside what was."""
+    from rich.table import Table
+
+    shown = Table("problem", "estimator", title="CPU time of a step over its limit")
+    for column in ("q", "ratio", "to reach", "ms a step", "µs a query"):
+        shown.add_column(column, justify="right")
+    for m in measurements:
+        wanted = "" if m.wanted is None else f"{m.wanted:.2f}"
+        numbers = (f"{m.ratio:.2f}", wanted, f"{m.step_ms:.3g}", f"{m.us_per_query:.3g}")
+        shown.add_row(m.problem, m.estimator, str(m.q), *numbers)
+    return shown
+
+
+def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
+    """Measurements for a machine."""
+    return [asdict(measurement) for measurement in measurements]

@@ -1,0 +1,149 @@
+"""The non-convex Rosenbrock function of the paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from zotune._lazy import LazyModule
+from zotune.addresses import instance_generator
+from zotune.errors import ConfigError, one_of
+from zotune.objectives import Objective, parse_dtype, positive_int, register
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = LazyModule("torch")
+
+Vector = npt.NDArray[np.float64]
+
+HALF_NORMAL, ZERO = "half-normal", "zero"
+STARTS = (HALF_NORMAL, ZERO)
+
+CACHED = 2**18
+"""Values that are worked on at a time; more would wait for memory."""
+
+
+@register("rosenbrock", formula="Σ 100 (xᵢ₊₁ − xᵢ²)² + (1 − xᵢ)²")
+class Rosenbrock(Objective):
+    """Non-convex: a curved valley, the sum running over i = 1 … d − 1; least, 0, at all ones.
+
+    Its curvature grows without limit, so no L holds everywhere. ``L`` is the largest absolute
+    eigenvalue of the Hessian at the start point, computed exactly: right for the first step, and
+    an upper bound only as long as a run stays where the function bends no more than there.
+
+    Args:
+        dim: d, at least 2.
+        seed: fixes the start point, which all replicates share.
+        start: half-normal for ½·N(0, I), fixed by the seed, or zero. The paper gives none.
+        dtype: float64 or float32.
+        device: where the points live.
+
+    >>> import torch
+    >>> Rosenbrock(dim=3, start="zero").L
+    202.0
+    >>> Rosenbrock(dim=3).values(torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]))
+    tensor([0., 2.])
+    """
+
+    reuses_points = True
+
+    def __init__(
+        self,
+        dim: int = 1000,
+        seed: int = 0,
+        start: str = HALF_NORMAL,
+        dtype: str = "float64",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(
+            "rosenbrock", positive_int("problem.dim", dim), dtype=parse_dtype(dtype), device=device
+        )
+        if dim < 2:
+            raise ConfigError(f"problem.dim must be at least 2 for rosenbrock, got {dim}")
+        self._seed, self._from = seed, one_of("problem.start", start, STARTS)
+        scale = 0.5 if start == HALF_NORMAL else 0.0
+        x0 = scale * instance_generator("rosenbrock", seed).standard_normal(dim)
+        diagonal, beside = hessian_at(x0)
+        self.L = max(
+            largest_eigenvalue(diagonal, beside),
+            largest_eigenvalue(-diagonal, beside),
+        )
+        self.minimum = 0.0
+        self._start = torch.from_numpy(x0).to(self.device, self.dtype)
+        self.optimum = torch.ones_like(self._start)
+
+    def values(self, points: Tensor) -> Tensor:
+        """100 Σ (xᵢ₊₁ − xᵢ²)² + Σ (1 − xᵢ)², in parts whose temporary stays in the cache."""
+        n, rows = len(points), max(1, CACHED // self.dim)
+        if n <= rows:
+            return _values(points)
+        return torch.cat([_values(points[at : at + rows]) for at in range(0, n, rows)])
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """−400 xᵢ (xᵢ₊₁ − xᵢ²) − 2 (1 − xᵢ) from the term it begins, 200 (xᵢ − xᵢ₋₁²) beside."""
+        here = x[:, :-1]
+        off = x[:, 1:] - here.square()
+        gradient = torch.zeros_like(x)
+        gradient[:, :-1] = -400 * here * off - 2 * (1 - here)
+        gradient[:, 1:] += 200 * off
+        return gradient
+
+    def start(self) -> Tensor:
+        """Half of a standard normal point fixed by the seed, or zero."""
+        return self._start
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The instance as well as the shape."""
+        return super().fingerprint() | {"seed": self._seed, "start": self._from}
+
+
+def _values(points: Tensor) -> Tensor:
+    """f at each row, with one temporary."""
+    here, beyond = points[:, :-1], points[:, 1:]
+    off = torch.addcmul(beyond, here, here, value=-1)
+    values = off.square_().sum(-1).mul_(100)
+    torch.sub(here, 1, out=off)
+    return values.add_(off.square_().sum(-1))
+
+
+def hessian_at(x: Vector) -> tuple[Vector, Vector]:
+    """The tridiagonal Hessian: its diagonal, and the entries beside the diagonal."""
+    diagonal = np.zeros_like(x)
+    diagonal[:-1] += 1200 * x[:-1] ** 2 - 400 * x[1:] + 2
+    diagonal[1:] += 200
+    return diagonal, -400 * x[:-1]
+
+
+def largest_eigenvalue(diagonal: Vector, beside: Vector) -> float:
+    """λ_max of a symmetric tridiagonal matrix H, by narrowing an interval around it to rounding.
+
+    s > λ_max if and only if sI − H has a Cholesky factor, that is, if all pivots
+    pᵢ = s − aᵢ − bᵢ₋₁² / pᵢ₋₁ are positive. Many s are tried at a time.
+    """
+    reach = np.abs(np.pad(beside, (1, 0))) + np.abs(np.pad(beside, (0, 1)))
+    low, high = float(diagonal.max()), float((diagonal + reach).max())
+    while high - low > 4 * np.spacing(max(abs(low), abs(high))):
+        shifts = np.linspace(low, high, 256)
+        above = _has_factor(shifts, diagonal, beside)
+        above[-1] = True
+        first = int(above.argmax())
+        low, high = float(shifts[max(first - 1, 0)]), float(shifts[first])
+    return high
+
+
+def _has_factor(shifts: Vector, diagonal: Vector, beside: Vector) -> npt.NDArray[np.bool_]:
+    """Whether all pivots of sI − H are positive, for each shift s."""
+    pivots = shifts - diagonal[0]
+    lowest = pivots.copy()
+    with np.errstate(all="ignore"):
+        for a, square in zip(diagonal[1:].tolist(), (beside**2).tolist(), strict=True):
+            np.divide(-square, pivots, out=pivots)
+            pivots += shifts
+            pivots -= a
+            np.minimum(lowest, pivots, out=lowest)
+    factored: npt.NDArray[np.bool_] = lowest > 0
+    return factored

@@ -1,0 +1,184 @@
+"""The thin adapter to Ray Tune: configuration in, result rows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from ray import tune
+from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
+
+from zotune.checkpoint import FILENAME
+from zotune.config import Config, parse_config
+from zotune.curve import RUNNING
+from zotune.loop import Loop
+from zotune.objectives import Objective, build_problem, problem_mapping
+from zotune.run import load_loop, save_loop
+from zotune.sources import Source
+from zotune.state import State
+
+CURVE = "_zotune_curve"
+"""The private key under which a row carries its curve points, for callbacks to take out."""
+
+
+class ZOTrainable(tune.Trainable):
+    """A zeroth-order run as a Ray Tune trainable.
+
+    The configuration is that of ``zotune.Config``: problem, estimator, q, step, eta, budget, …
+    A ``step()`` runs to the next multiple of ``report_every`` in spent budget and reports at the
+    first zeroth-order step at or past it; the trial ends by itself when the budget does. Rows carry
+    ``timesteps_total`` = spent, so that loggers and schedulers count queries.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Settings that a trial's configuration may leave out."""
+
+    _state: State | None
+
+    def setup(self, config: dict[str, Any], source: Source | None = None, data: Any = None) -> None:
+        """Build the objective and the loop; bad settings fail here, before anything is spent."""
+        self._source = source
+        self._data = data
+        self._built: tuple[str, Objective] | None = None
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Start over with another configuration; nothing of the last trial is left."""
+        self._last_result = None
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run to the next report and return its row."""
+        loop = self._loop
+        state, row = loop.report(loop.advance_to_report(self._current()))
+        self._state = state
+        ended = row["status"] != RUNNING
+        row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
+        if loop.config.curve:
+            row[CURVE] = self._new_points(state)
+        return row
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the state, whole or not at all, with what is needed to read it without us."""
+        last: Any = self._last_result
+        if last:
+            last.pop(CURVE, None)
+        save_loop(self._loop, self._current(), Path(checkpoint_dir, FILENAME), sent=self._sent)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
+        self._state, notes = load_loop(self._loop, Path(checkpoint, FILENAME))
+        self._sent = notes["sent"]
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        torch.set_num_threads(self._threads())
+        config = self._checked(settings)
+        self._loop = Loop(config, self._objective(config))
+        self._state = None
+        self._sent = -1
+
+    def _current(self) -> State:
+        """The state; a trial that continues from a checkpoint never evaluates the start."""
+        if self._state is None:
+            self._state = self._loop.init()
+        return self._state
+
+    def _checked(self, settings: Mapping[str, Any]) -> Config:
+        merged = {**self.defaults, **settings}
+        if self._source is None:
+            merged["problem"] = problem_mapping(_plain(merged.get("problem")))
+        return parse_config(_plain(merged))
+
+    def _objective(self, config: Config) -> Objective:
+        """The objective of a configuration; an actor that is used again builds it once."""
+        key = json.dumps(config.problem, sort_keys=True)
+        if self._built is None or self._built[0] != key:
+            device = self._device()
+            if self._source is None:
+                built = build_problem(config.problem, device=device)
+            else:
+                built = self._source.build(self._data, device)
+            self._built = (key, built)
+        return self._built[1]
+
+    def _new_points(self, state: State) -> list[dict[str, Any]]:
+        """Curve points that have become final since the last row."""
+        points = self._loop.curve_rows(state, after=self._sent)
+        self._sent = points[-1]["spent"] if points else self._sent
+        return points
+
+    def _share(self, resource: str) -> float:
+        """How much of a resource the trial was given."""
+        resources = self.trial_resources
+        return float(resources.required_resources.get(resource, 0)) if resources else 0.0
+
+    def _threads(self) -> int:
+        return max(1, int(self._share("CPU")))
+
+    def _device(self) -> torch.device:
+        """The GPU that Ray gave the trial, if there is a real one; else the CPU."""
+        on_gpu = self._share("GPU") > 0 and torch.cuda.is_available()
+        return torch.device("cuda" if on_gpu else "cpu")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars, which searchers and schedulers draw, as Python numbers."""
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_BOUND: dict[str, list[tuple[Any, ...]]] = {}
+
+
+def trainable(
+    objective: Any,
+    *,
+    data: Any = None,
+    name: str | None = None,
+    dim: int | None = None,
+    **defaults: Any,
+) -> type[ZOTrainable]:
+    """A ``ZOTrainable`` bound to your objective.
+
+    Args:
+        objective: an Objective; a function of one vector (with ``dim``), called ``fn(x)`` or, with
+            data, ``fn(x, data)``; a ``zotune.factory``, called with the data in each worker; or a
+            ``torch.nn.Module``, whose loss is ``module.loss(data)`` or ``module(data)``.
+        data: goes through Ray's object store, once, however many trials there are.
+        name: how Tune calls it; the objective's name and a hash of its code unless given.
+        dim: dimension of a plain function.
+        defaults: settings that trials may leave out, such as budget or replicates.
+
+    Returns:
+        A class for ``tune.Tuner``. Its name is the same in every run of one script, so that
+        ``Tuner.restore`` finds it, and no two objectives of one driver share it.
+
+    >>> import zotune
+    >>> bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0)
+    >>> zotune.trainable(bowl, name="bowl", budget=100).__name__
+    'bowl'
+    """
+    source = Source(objective, dim)
+    unknown = [key for key in defaults if key not in Config.model_fields]
+    if unknown:
+        parse_config({"budget": 1, unknown[0]: None})
+    unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
+    bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
+    with_source: type[ZOTrainable] = tune.with_parameters(bound, source=source, data=data)
+    return with_source
+
+
+def _unique_name(name: str, bound: tuple[Any, ...]) -> str:
+    """The name, numbered where something else in this process has it already."""
+    holders = _BOUND.setdefault(name, [])
+    for at, holder in enumerate(holders):
+        if all(mine is theirs for mine, theirs in zip(bound, holder, strict=True)):
+            return name if at == 0 else f"{name}-{at + 1}"
+    holders.append(bound)
+    return name if len(holders) == 1 else f"{name}-{len(holders)}"
