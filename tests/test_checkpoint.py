@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import zotune
@@ -54,6 +55,16 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
     save_file({"weight": torch.ones(3)}, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match="is not a whole zotune checkpoint"):
         load_state(tmp_path / "model.safetensors")
+
+
+def test_a_checkpoint_with_other_tensors_is_refused(loop: Loop, tmp_path: Path) -> None:
+    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name != "best_x"}  # noqa: SIM118
+    save_file(tensors | {"momentum": torch.ones(1)}, path, header)
+    with pytest.raises(CheckpointError, match=r"does not hold a state .* differs in best_x, moment"):
+        load_state(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

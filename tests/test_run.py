@@ -83,7 +83,7 @@ def test_the_estimate_of_smoothness_is_charged() -> None:
     first = run.rows[0]
     assert first["spent"] == 0
     assert run.state.ledger.queries == 100
-    assert run.state.smoothness.tolist() == pytest.approx([2.0], rel=1e-3)
+    assert run.state.inverse_smoothness.item() == pytest.approx(0.5, rel=1e-3)
 
 
 def test_equal_seeds_give_equal_runs_and_other_seeds_others() -> None:

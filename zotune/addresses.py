@@ -11,7 +11,7 @@ therefore spread over the whole state of the Mersenne Twister by SplitMix64.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = 2**64 - 1
 _STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
 _WORDS = 624
+_AHEAD = 4  # steps whose states are computed at a time; more would crowd the cache
 
 
 def digest(*address: int | str) -> int:
@@ -48,17 +49,18 @@ def mix(z: Keys) -> Keys:
 
 def extend(keys: Keys, *place: int) -> Keys:
     """Append places (a step, a tile, a chunk) to addresses that are hashed already."""
-    folded = 0
+    return mix(keys + np.array([_fold(place)], dtype=np.uint64))
+
+
+def _fold(place: Iterable[int]) -> int:
+    """Hash places to 64 bits with ``mix``, for Python integers, of which there are few."""
+    z = 0
     for part in place:
-        folded = _mix_one((folded + int(_GOLDEN) * (part + 1)) & _MASK)
-    return mix(keys + np.array([folded], dtype=np.uint64))
-
-
-def _mix_one(z: int) -> int:
-    """``mix`` for one Python integer, which is faster than an array of one."""
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
+        z = (z + int(_GOLDEN) * (part + 1)) & _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        z ^= z >> 31
+    return z
 
 
 def replicate_keys(purpose: str, seed: int, replicates: Sequence[int]) -> Keys:
@@ -72,27 +74,51 @@ def instance_generator(*address: int | str) -> np.random.Generator:
 
 
 class Generators:
-    """torch generators at keys, on one device; one object is set again for each key."""
+    """torch generators at the addresses of a run; one object is set again for each.
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    Args:
+        keys: one address a replicate.
+        device: where the numbers are drawn.
+    """
+
+    def __init__(self, keys: Keys, device: torch.device) -> None:
         self.prefix_stable = device.type == "cpu"
         """Whether the first n of m draws equal n draws (in multiples of 16)."""
+        self._keys = keys
         self._generator = torch.Generator(device=device)
+        self._ahead: tuple[int, npt.NDArray[np.uint32]] | None = None
         if self.prefix_stable:
             self._state = _checked_state(self._generator)
             self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
-            self._lanes = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
 
-    def at(self, keys: Keys) -> Iterator[torch.Generator]:
-        """The generator at each key in turn; use it before asking for the next."""
+    def at(self, step: int, tile: int, chunk: int) -> Iterator[torch.Generator]:
+        """The generator of each replicate in turn; use it before asking for the next."""
         if self.prefix_stable:
-            for words in mix(keys[:, None] + self._lanes).view(np.uint32):
+            for words in self._states(step, tile, chunk):
                 self._words[:] = words
                 yield self._generator.set_state(self._state)
         else:
-            for key in keys:
+            for key in extend(self._keys, step, tile, chunk):
                 yield self._generator.manual_seed(int(key) >> 1)
+
+    def _states(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
+        """States at an address; those of the first tile are computed some steps ahead."""
+        if (tile, chunk) != (0, 0):
+            return _spread(extend(self._keys, step, tile, chunk))
+        block, offset = divmod(step, _AHEAD)
+        if self._ahead is None or self._ahead[0] != block:
+            steps = range(block * _AHEAD, (block + 1) * _AHEAD)
+            folded = np.array([_fold((t, tile, chunk)) for t in steps], dtype=np.uint64)
+            self._ahead = block, _spread(mix(self._keys + folded[:, None]))
+        states: npt.NDArray[np.uint32] = self._ahead[1][offset]
+        return states
+
+
+def _spread(keys: Keys) -> npt.NDArray[np.uint32]:
+    """624 words for each key, the outputs of SplitMix64 that is seeded with it."""
+    lanes = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
+    words: npt.NDArray[np.uint32] = mix(keys[..., None] + lanes).view(np.uint32)
+    return words
 
 
 def _checked_state(generator: torch.Generator) -> torch.Tensor:

@@ -7,7 +7,7 @@ says which one the budget limits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from zotune.differences import Difference
@@ -31,13 +31,11 @@ class Ledger:
 
     def charge(self, queries: int, evaluations: int) -> Ledger:
         """The ledger after a step or an estimate of curvature."""
-        return replace(
-            self, queries=self.queries + queries, evaluations=self.evaluations + evaluations
-        )
+        return Ledger(self.queries + queries, self.evaluations + evaluations, self.monitored)
 
     def monitor(self) -> Ledger:
         """The ledger after one look at the loss."""
-        return replace(self, monitored=self.monitored + 1)
+        return Ledger(self.queries, self.evaluations, self.monitored + 1)
 
 
 @dataclass(frozen=True)

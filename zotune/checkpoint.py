@@ -20,6 +20,8 @@ from zotune.state import State
 
 FORMAT = 1
 FILENAME = "state.safetensors"
+_PLAIN = {"steps", "lost", "ledger", "average_weight", "curve"}
+_NAMES = {f.name for f in fields(State)} - _PLAIN | {f"curve.{f.name}" for f in fields(Curve)}
 
 
 def save_state(
@@ -37,6 +39,7 @@ def save_state(
         "format": FORMAT,
         "fingerprint": dict(fingerprint),
         "steps": state.steps,
+        "lost": state.lost,
         "ledger": asdict(state.ledger),
         "average_weight": state.average_weight.hex(),
         "notes": notes,
@@ -62,10 +65,14 @@ def load_state(
         )
     if fingerprint is not None:
         _require_same(Path(path), header["fingerprint"], json.loads(json.dumps(dict(fingerprint))))
+    if tensors.keys() != _NAMES:
+        odd = ", ".join(sorted(tensors.keys() ^ _NAMES))
+        raise CheckpointError(f"{path} does not hold a state of this zotune; it differs in {odd}")
     curve = {f.name: tensors.pop(f"curve.{f.name}").cpu() for f in fields(Curve)}
     state = State(
         **tensors,
         steps=header["steps"],
+        lost=header["lost"],
         ledger=Ledger(**header["ledger"]),
         average_weight=float.fromhex(header["average_weight"]),
         curve=Curve(**curve),

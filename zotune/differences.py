@@ -55,9 +55,9 @@ class Difference:
     def quotient(self, values: Tensor, mu: float) -> Tensor:
         """v from a step's values, (replicates, evaluations) → (replicates, q)."""
         if self.knows_center:
-            return (values[:, 1:] - values[:, :1]) / mu
+            return (values[:, 1:] - values[:, :1]).div_(mu)
         q = values.shape[1] // 2
-        return (values[:, :q] - values[:, q:]) / (2 * mu)
+        return (values[:, :q] - values[:, q:]).div_(2 * mu)
 
 
 DIFFERENCES = {

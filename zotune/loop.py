@@ -6,6 +6,7 @@ Replicates are rows of one batched program. Nothing here knows of Ray or MLflow.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -73,13 +74,14 @@ class Loop:
         state = State(
             x=x,
             steps=0,
+            lost=0,
             ledger=Ledger().monitor(),
             loss=loss,
             start_loss=loss,
             best_loss=loss,
             best_x=x,
             diverged=torch.zeros(len(x), dtype=torch.bool, device=x.device),
-            smoothness=loss.new_ones(len(x), dtype=torch.float64),
+            inverse_smoothness=torch.ones_like(x[:, :1]),
             average=torch.zeros_like(x if self.objective.stochastic else x[:, :0]),
             average_weight=0.0,
             curve=Curve.empty(),
@@ -91,27 +93,34 @@ class Loop:
         """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
         q = self.budget.block(state.ledger, self.config.q)
         block = self.prober.block(state.steps, q)
-        alive = ~state.diverged if bool(state.diverged.any()) else None
+        alive = ~state.diverged if state.lost else None
         values = self.prober.values(state.x, state.steps, block, alive)
         v = self.difference.quotient(values, self.prober.mu)
-        failed = ~values.isfinite().all(-1)
-        if bool(failed.any()):
+        failed = _not_finite(values)
+        if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
         estimate = block.combine(self.estimator(v.to(state.x.dtype), block))
-        eta = (self.rule.size(state.steps, q) / state.smoothness).to(state.x.dtype)
+        eta = self.rule.size(state.steps, q)
 
-        charged = state.ledger.charge(q, self.difference.evaluations(q))
-        if crosses(self.grid, self.spent(state), self.budget.spent(charged)):
+        evaluations = self.difference.evaluations(q)
+        ledger = state.ledger.charge(q, evaluations)
+        changes: dict[str, Any] = {}
+        if crosses(self.grid, self.spent(state), self.budget.spent(ledger)):
             loss = values[:, 0] if self.observer.sees_loss else None
             state = self.observer.record(state, loss, Probe(values, v, estimate))
+            ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
-            state = replace(state, loss=torch.where(failed, state.loss, values[:, 0]))
+            last = values[:, 0]
+            changes["loss"] = last if failed is None else torch.where(failed, state.loss, last)
+        if failed is not None:
+            changes["diverged"] = state.diverged | failed
+            changes["lost"] = int(changes["diverged"].sum())
         return replace(
             state,
-            x=torch.addcmul(state.x, eta[:, None], estimate, value=-1),
+            x=torch.addcmul(state.x, state.inverse_smoothness, estimate, value=-eta),
             steps=state.steps + 1,
-            ledger=state.ledger.charge(q, self.difference.evaluations(q)),
-            diverged=state.diverged | failed,
+            ledger=ledger,
+            **changes,
             **self._averaged(state, q),
         )
 
@@ -136,7 +145,7 @@ class Loop:
 
     def status(self, state: State) -> str:
         """running, exhausted, or diverged when all replicates have."""
-        if bool(state.diverged.all()):
+        if state.lost == self.config.replicates:
             return DIVERGED
         return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
 
@@ -180,7 +189,7 @@ class Loop:
             return state
         known = self.config.L or self.objective.L
         if known is not None:
-            return replace(state, smoothness=torch.full_like(state.smoothness, known))
+            return replace(state, inverse_smoothness=state.inverse_smoothness / known)
         state = self.observer.record(state, state.loss)
         probes = min(probes_for(self.config.q, self.config.budget), self.objective.dim)
         block = self.prober.block(PROBING, probes)
@@ -188,7 +197,8 @@ class Loop:
         ledger = state.ledger.charge(found.queries, found.evaluations)
         needed = self.budget.spent(ledger) + self.budget.cost(1)
         self.budget.require(needed, "an estimate of L and one step")
-        return replace(state, smoothness=found.smoothness.double(), ledger=ledger)
+        inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
+        return replace(state, inverse_smoothness=inverse, ledger=ledger)
 
     def _check_block(self) -> None:
         """Refuse blocks that the estimator or the directions cannot have."""
@@ -222,3 +232,10 @@ class Loop:
                 f"mu must move the point: with mu={self.prober.mu:g} every x + mu·u rounds to x "
                 f"in {dtype_name(self.objective.dtype)}; raise mu, or leave it out for the default"
             )
+
+
+def _not_finite(values: Tensor) -> Tensor | None:
+    """Which rows hold NaN or infinity; None where none does, which one sum tells."""
+    if isfinite(values.sum().item()):
+        return None
+    return ~values.isfinite().all(-1)

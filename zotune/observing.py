@@ -58,6 +58,7 @@ class Observer:
             best_loss=torch.where(better, loss, state.best_loss),
             best_x=torch.where(better[:, None], state.x, state.best_x),
             diverged=state.diverged | ~finite,
+            lost=int((state.diverged | ~finite).sum()),
         )
         return state, self._observation(state)
 

@@ -436,7 +436,9 @@ def _table(plan: Plan) -> Table:
     from rich.box import SIMPLE
     from rich.table import Column, Table
 
-    table = Table(Column("estimator", no_wrap=True), box=SIMPLE, pad_edge=False)
+    table = Table(
+        Column("estimator", no_wrap=True), box=SIMPLE, pad_edge=False, padding=(0, 0, 0, 1)
+    )
     step = f"step{plan.step_unit and ' · L'}"
     for column in ("q", "steps", "directions", "evaluations", step, "bound", "rate"):
         table.add_column(column, justify="right")

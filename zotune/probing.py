@@ -26,7 +26,8 @@ class Prober:
         keys = replicate_keys("directions", config.seed, config.rows)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self._batch_keys = replicate_keys("batches", config.seed, config.rows)
-        self._rows = self._points = torch.empty(0)
+        self._rows = torch.empty(0)
+        self._points: tuple[tuple[int, int], Tensor, list[Tensor]] | None = None
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
@@ -70,14 +71,13 @@ class Prober:
         self, x: Tensor, step: int, block: Block, part: range, alive: Tensor | None
     ) -> Tensor:
         """Values at the points of some directions, and at x with the first of them."""
-        columns = self._columns(part, block)
-        points = self._buffer(sum(s.stop - s.start for s in columns))
-        center = len(columns) - self.difference.per_direction
-        points[:, :center] = x[:, None]
-        rows = block.rows(part, range(self.objective.dim))
-        for k, sign in enumerate(self.difference.signs):
-            at = center + k * len(part)
-            torch.add(x[:, None], rows, alpha=sign * self.mu, out=points[:, at : at + len(part)])
+        center = int(self.difference.knows_center and part.start == 0)
+        points, sides = self._buffer(center, len(part))
+        x, rows = x[:, None], block.rows(part, range(self.objective.dim))
+        if center:
+            points[:, :1] = x
+        for sign, side in zip(self.difference.signs, sides, strict=True):
+            torch.add(x, rows, alpha=sign * self.mu, out=side)
         return self.sample(points, step, alive)
 
     def _columns(self, part: range, block: Block) -> list[slice]:
@@ -88,17 +88,24 @@ class Prober:
 
     def _parts(self, q: int) -> list[range]:
         """Directions in pieces whose points fit in the memory allowed."""
-        size = q
-        while size > 1 and self._bytes(size) > self._memory:
-            size = -(-size // 2)
+        if self._bytes(q) <= self._memory:
+            return [range(q)]
+        size = max(1, self._memory // self._bytes(1))
         return [range(start, min(start + size, q)) for start in range(0, q, size)]
 
-    def _buffer(self, n: int) -> Tensor:
-        """Room for n points a replicate; new each time where the objective may keep them."""
-        if not self.objective.reuses_points:
-            return self._room(torch.empty(0), n)
-        self._points = self._room(self._points, n)
-        return self._points
+    def _buffer(self, center: int, n: int) -> tuple[Tensor, list[Tensor]]:
+        """Room for points around x, and the parts of it that n directions fill, a side each.
+
+        It is used again unless the objective may keep its points.
+        """
+        if self._points is not None and self._points[0] == (center, n):
+            return self._points[1:]
+        sides = len(self.difference.signs)
+        points = self._room(torch.empty(0), center + n * sides)
+        views = [points[:, center + k * n : center + (k + 1) * n] for k in range(sides)]
+        if self.objective.reuses_points:
+            self._points = (center, n), points, views
+        return points, views
 
     def _room(self, buffer: Tensor, n: int) -> Tensor:
         """The buffer if it holds n vectors a replicate, else a new one."""

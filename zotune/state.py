@@ -17,6 +17,8 @@ class State:
     x: Tensor
     """The points, (replicates, d)."""
     steps: int
+    lost: int
+    """How many replicates have diverged."""
     ledger: Ledger
     loss: Tensor
     """The last finite loss that was seen, (replicates,)."""
@@ -24,8 +26,9 @@ class State:
     best_loss: Tensor
     best_x: Tensor
     diverged: Tensor
-    smoothness: Tensor
-    """L, (replicates,): given, known or estimated; 1 where the step does not need it."""
+    """Which replicates have ended, (replicates,)."""
+    inverse_smoothness: Tensor
+    """1/L, (replicates, 1): given, known or estimated; 1 where the step does not need it."""
     average: Tensor
     """Weighted sum of the iterates, (replicates, d); (replicates, 0) where it is not kept."""
     average_weight: float

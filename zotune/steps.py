@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 
 from zotune.directions import Directions
@@ -32,6 +32,7 @@ class StepRule:
     dim: int
     estimator: Estimator
     directions: Directions
+    _known: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         one_of("step", self.name, STEPS)
@@ -66,5 +67,8 @@ class StepRule:
 
     def _best(self, q: int) -> float:
         """The theory step times L; q itself where the estimator declares no moments."""
-        moments = self.estimator.moments
-        return float(q) if moments is None else moments(self.directions, q, self.dim).step
+        if q not in self._known:
+            moments = self.estimator.moments
+            best = float(q) if moments is None else moments(self.directions, q, self.dim).step
+            self._known[q] = best
+        return self._known[q]

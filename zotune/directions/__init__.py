@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from zotune._lazy import LazyModule
-from zotune.addresses import Generators, Keys, extend
+from zotune.addresses import Generators, Keys
 from zotune.registry import Registry
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ else:
 
 TILE = 2**16
 """Values drawn under one key; a part of the address, so changing it changes every run."""
+SHARED_STEPS = 8
+"""Steps whose first directions share a tile."""
+FIRSTS = -1
+"""The address of that tile among those of a step."""
 
 
 class Sampler(ABC):
@@ -49,7 +53,9 @@ class TiledSampler(Sampler):
     """Independent entries, drawn in tiles of whole rows or, for long rows, of fixed chunks.
 
     A tile has one key. Its rows are padded to a multiple of ``unit`` values, because torch draws
-    differently at the end of an array that is not.
+    differently at the end of an array that is not. Setting a generator costs as much as drawing a
+    thousand numbers, so the first directions of several steps share a tile where rows are short:
+    a run with one direction a step then sets it every eighth step.
     """
 
     unit: ClassVar[int]
@@ -58,8 +64,10 @@ class TiledSampler(Sampler):
         super().__init__(dim, keys, device)
         self._width = min(self._padded(dim), TILE)
         self._rows = max(1, TILE // self._width)
-        self._generators = Generators(device)
+        self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
+        self._generators = Generators(keys, device)
         self._scratch = torch.empty(0)
+        self._firsts: tuple[int, Tensor] | None = None
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
@@ -67,21 +75,43 @@ class TiledSampler(Sampler):
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
+        if self._shared_steps:
+            if queries.start == 0:
+                first = self._first(step)[:, coordinates.start : coordinates.stop]
+                out[:, 0].copy_(first)
+                out, queries = out[:, 1:], range(1, queries.stop)
+            queries = range(queries.start - 1, queries.stop - 1)
         for tile, rows, into_rows in _pieces(queries, self._rows):
             for chunk, columns, into_columns in _pieces(coordinates, self._width):
-                drawn = self._tile(extend(self.keys, step, tile, chunk), chunk, rows.stop)
+                drawn = self._tile(step, tile, chunk, rows.stop)
                 out[:, into_rows, into_columns].copy_(drawn[:, rows, columns])
 
-    def _tile(self, keys: Keys, chunk: int, rows: int) -> Tensor:
+    def _first(self, step: int) -> Tensor:
+        """The first direction of a step, (replicates, width), kept with those beside it."""
+        tile, row = divmod(step, self._shared_steps)
+        if self._firsts is None or self._firsts[0] != tile:
+            room = self._room(None if self._firsts is None else self._firsts[1], SHARED_STEPS)
+            self._firsts = tile, self._drawn(room, self._generators.at(tile, FIRSTS, 0))
+        return self._firsts[1][:, row]
+
+    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Tensor:
         """The first rows of a tile; devices whose draws depend on the size draw it whole."""
         width = min(self._width, self._padded(self.dim - chunk * self._width))
         rows = rows if self._generators.prefix_stable else self._rows
-        shape = (len(keys), rows, width)
-        if self._scratch.shape != shape:
-            self._scratch = torch.empty(shape, device=self.device, dtype=torch.float32)
-        for part, generator in zip(self._scratch, self._generators.at(keys), strict=True):
+        self._scratch = self._room(self._scratch, rows, width)
+        return self._drawn(self._scratch, self._generators.at(step, tile, chunk))
+
+    def _drawn(self, room: Tensor, generators: Iterator[torch.Generator]) -> Tensor:
+        for part, generator in zip(room, generators, strict=True):
             self._draw(part, generator)
-        return self._scratch
+        return room
+
+    def _room(self, scratch: Tensor | None, rows: int, width: int | None = None) -> Tensor:
+        """Room for rows of all replicates; the scratch again if it fits."""
+        shape = (len(self.keys), rows, width or self._width)
+        if scratch is not None and scratch.shape == shape:
+            return scratch
+        return torch.empty(shape, device=self.device, dtype=torch.float32)
 
     def _padded(self, n: int) -> int:
         return -(-n // self.unit) * self.unit
