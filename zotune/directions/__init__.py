@@ -66,7 +66,7 @@ class TiledSampler(Sampler):
         self._rows = max(1, TILE // self._width)
         self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
         self._generators = Generators(keys, device)
-        self._scratch = torch.empty(0)
+        self._scratch = torch.empty(0, device=device, dtype=torch.float32)
         self._firsts: tuple[int, Tensor] | None = None
 
     @abstractmethod
@@ -84,34 +84,32 @@ class TiledSampler(Sampler):
         for tile, rows, into_rows in _pieces(queries, self._rows):
             for chunk, columns, into_columns in _pieces(coordinates, self._width):
                 drawn = self._tile(step, tile, chunk, rows.stop)
-                out[:, into_rows, into_columns].copy_(drawn[:, rows, columns])
+                for part, into in zip(drawn, out[:, into_rows, into_columns], strict=True):
+                    into.copy_(part[rows, columns])
 
     def _first(self, step: int) -> Tensor:
         """The first direction of a step, (replicates, width), kept with those beside it."""
         tile, row = divmod(step, self._shared_steps)
         if self._firsts is None or self._firsts[0] != tile:
-            room = self._room(None if self._firsts is None else self._firsts[1], SHARED_STEPS)
-            self._firsts = tile, self._drawn(room, self._generators.at(tile, FIRSTS, 0))
+            shape = (len(self.keys), SHARED_STEPS, self._width)
+            kept = self._firsts[1] if self._firsts else self._scratch.new_empty(shape)
+            for part, generator in zip(kept, self._generators.at(tile, FIRSTS, 0), strict=True):
+                self._draw(part, generator)
+            self._firsts = tile, kept
         return self._firsts[1][:, row]
 
-    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Tensor:
-        """The first rows of a tile; devices whose draws depend on the size draw it whole."""
+    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[Tensor]:
+        """The first rows of a tile for each replicate in turn, in a scratch that stays cached.
+
+        Devices whose draws depend on the size draw the tile whole.
+        """
         width = min(self._width, self._padded(self.dim - chunk * self._width))
-        rows = rows if self._generators.prefix_stable else self._rows
-        self._scratch = self._room(self._scratch, rows, width)
-        return self._drawn(self._scratch, self._generators.at(step, tile, chunk))
-
-    def _drawn(self, room: Tensor, generators: Iterator[torch.Generator]) -> Tensor:
-        for part, generator in zip(room, generators, strict=True):
-            self._draw(part, generator)
-        return room
-
-    def _room(self, scratch: Tensor | None, rows: int, width: int | None = None) -> Tensor:
-        """Room for rows of all replicates; the scratch again if it fits."""
-        shape = (len(self.keys), rows, width or self._width)
-        if scratch is not None and scratch.shape == shape:
-            return scratch
-        return torch.empty(shape, device=self.device, dtype=torch.float32)
+        shape = (rows if self._generators.prefix_stable else self._rows, width)
+        if self._scratch.shape != shape:
+            self._scratch = torch.empty(shape, device=self.device, dtype=torch.float32)
+        for generator in self._generators.at(step, tile, chunk):
+            self._draw(self._scratch, generator)
+            yield self._scratch
 
     def _padded(self, n: int) -> int:
         return -(-n // self.unit) * self.unit
