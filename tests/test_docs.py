@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.tune.conftest import QUIET
 from zotune.catalogue import markdown
+from zotune.cli import main
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -41,6 +44,22 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Run(align" in done.stdout or "tensor([" in done.stdout
+
+
+COMMANDS = [
+    line
+    for block in re.findall(r"<!-- commands -->\n```\n(.*?)```", README.read_text(), re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_in_the_readme_run(command: str) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "zotune"
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert "align" in done.output
 
 
 def test_pictures_in_the_readme_exist() -> None:

@@ -65,7 +65,12 @@ DIFFERENCES = {
     CENTRAL: Difference(CENTRAL, "(f(x + mu u) − f(x − mu u)) / 2mu", per_direction=2, per_step=0),
 }
 
-_MU = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-3}
+_MU = {
+    "float64": {FORWARD: 1e-6, CENTRAL: 1e-6},
+    "float32": {FORWARD: 1e-4, CENTRAL: 3e-4},
+    "float16": {FORWARD: 1e-3, CENTRAL: 1e-3},
+    "bfloat16": {FORWARD: 1e-3, CENTRAL: 1e-3},
+}
 
 
 def get_difference(name: str) -> Difference:
@@ -73,6 +78,10 @@ def get_difference(name: str) -> Difference:
     return DIFFERENCES[one_of("difference", name, DIFFERENCES)]
 
 
-def default_mu(dtype: torch.dtype) -> float:
-    """The radius that balances rounding and curvature for directions of norm √d."""
-    return _MU[str(dtype).removeprefix("torch.")]
+def default_mu(dtype: torch.dtype, difference: str) -> float:
+    """The radius that balances rounding and curvature, for directions of norm √d.
+
+    Central differences have no curvature error of the first order, and can afford a larger one
+    where rounding is coarse.
+    """
+    return _MU[str(dtype).removeprefix("torch.")][difference]

@@ -20,7 +20,7 @@ class Prober:
         self.objective = objective
         self.difference = get_difference(config.difference)
         self.directions = DIRECTIONS[config.directions]
-        self.mu = default_mu(objective.dtype) if config.mu is None else config.mu
+        self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._replicates = config.replicates
         self._memory = config.block_bytes
         keys = replicate_keys("directions", config.seed, config.rows)
