@@ -95,6 +95,42 @@ def test_an_objective_that_writes_into_its_points_harms_nobody() -> None:
     assert torch.equal(spoilt.x, clean.x)
 
 
+def unknown_bowl() -> zotune.Objective:
+    return zotune.objective(lambda x: ((x - 1) ** 2).sum() * 50, 4)
+
+
+def test_a_state_of_a_constant_step_is_probed_before_it_takes_a_theory_step() -> None:
+    donor = loop_of(unknown_bowl(), step="constant", eta=1e-3)
+    halfway = donor.advance(donor.init(), until=40)
+    heir = loop_of(unknown_bowl(), step="theory")
+    adopted = heir.adopt(halfway)
+    assert adopted.inverse_smoothness.item() == pytest.approx(1 / 100, rel=1e-3)
+    assert heir.spent(adopted) > donor.spent(halfway)
+    end = heir.advance(adopted)
+    assert float(end.loss) < 0.01 * float(halfway.loss)
+    assert [row["spent"] for row in heir.curve_rows(end)] == heir.grid
+
+
+def test_what_is_known_of_smoothness_goes_before_what_another_run_found() -> None:
+    donor = loop_of(unknown_bowl(), step="theory")
+    found = donor.init()
+    assert torch.equal(donor.adopt(found).inverse_smoothness, found.inverse_smoothness)
+    told = loop_of(unknown_bowl(), step="theory", L=400.0).adopt(found)
+    assert told.inverse_smoothness.item() == pytest.approx(1 / 400)
+
+
+def test_a_budget_too_small_to_probe_is_refused_before_a_probe() -> None:
+    calls = []
+
+    def fn(x: Tensor) -> float:
+        calls.append(1)
+        return float((x**2).sum())
+
+    with pytest.raises(ConfigError, match="budget must cover an estimate of L and one step: that"):
+        zotune.minimize(fn, x0=[1.0] * 4, q=1, budget=2)
+    assert len(calls) == 1
+
+
 # Divergence
 
 

@@ -1,10 +1,10 @@
 """Curvature from function values, so that the theory step works where nothing is known.
 
-Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Its mean over directions with E uuᵀ = I is
-tr H; along the estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L
-is the larger of the two per unit length. This is not λ_max, which a few queries cannot see: it is
-the curvature around the start point in the directions in which blocks of this size move. Where the
-function bends more elsewhere, give L.
+Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Over ‖u‖² its mean is tr H / d; along the
+estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L is the larger of
+the two. This is not λ_max, which a few queries cannot see: it is the curvature around the start
+point in the directions in which blocks of this size move. Where the function bends more elsewhere,
+give L.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from zotune.errors import ConfigError
 
 @dataclass(frozen=True)
 class Curvature:
-    """Estimates for each replicate, and what they cost."""
+    """Estimates for each replicate."""
 
     smoothness: Tensor
     """What to use for L, (replicates,)."""
     trace: Tensor
     """tr H, (replicates,)."""
-    queries: int
-    evaluations: int
 
 
 def probes_for(q: int, budget: int) -> int:
@@ -36,25 +34,29 @@ def probes_for(q: int, budget: int) -> int:
     return max(1, min(max(q, 8), budget // 10))
 
 
+def probing_cost(probes: int) -> tuple[int, int]:
+    """Directions and evaluations that so many probes cost: each on both sides, x, and ĝ."""
+    return probes + 1, 2 * probes + 3
+
+
 def estimate_curvature(f: Callable[[Tensor], Tensor], x: Tensor, block: Block) -> Curvature:
     """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``."""
     dim, h = block.dim, torch.finfo(x.dtype).eps ** 0.25
     probes = block.rows(range(block.q), range(dim))
     center, plus, minus = _around(f, x, probes, h)
-    bends = (plus - 2 * center + minus) / h**2
+    rayleigh = (plus - 2 * center + minus) / h**2 / block.diagonal()
     gradient = block.combine(block.solve(((plus - minus) / (2 * h)).to(x.dtype)))
     norm = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
     along = gradient / norm.clamp_min(torch.finfo(x.dtype).tiny) * dim**0.5
     far, near = f(x[:, None] + h * along[:, None]), f(x[:, None] - h * along[:, None])
-    bend_along = ((far - 2 * center + near) / h**2)[:, 0]
-    trace = bends.mean(-1)
-    smoothness = torch.maximum(bends.abs().mean(-1), bend_along.abs()) / dim
+    rayleigh_along = ((far - 2 * center + near) / h**2 / dim)[:, 0]
+    smoothness = torch.maximum(rayleigh.abs().mean(-1), rayleigh_along.abs())
     if not bool(((smoothness > 0) & smoothness.isfinite()).all()):
         raise ConfigError(
             "step 'theory' needs L, and the function shows no curvature around the start point; "
             "give L, or step='constant' with eta"
         )
-    return Curvature(smoothness, trace, block.q + 1, 2 * block.q + 3)
+    return Curvature(smoothness, trace=dim * rayleigh.mean(-1))
 
 
 def _around(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zotune.budget import Budget, Ledger
 from zotune.config import Config
-from zotune.curvature import estimate_curvature, probes_for
+from zotune.curvature import estimate_curvature, probes_for, probing_cost
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve, budget_grid, crosses
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
@@ -81,12 +81,25 @@ class Loop:
             best_loss=loss,
             best_x=x,
             diverged=torch.zeros(len(x), dtype=torch.bool, device=x.device),
-            inverse_smoothness=torch.ones_like(x[:, :1]),
+            inverse_smoothness=torch.full_like(x[:, :1], torch.nan),
             average=torch.zeros_like(x if self.objective.stochastic else x[:, :0]),
             average_weight=0.0,
             curve=Curve.empty(),
         )
-        return self._with_smoothness(state)
+        return self.adopt(state)
+
+    @torch.no_grad()
+    def adopt(self, state: State) -> State:
+        """A state, maybe of another configuration, made ready to continue under this one.
+
+        L is as given, as the objective knows it, as the state knows it, or estimated and charged.
+        """
+        known = self.config.L or self.objective.L
+        if known is not None:
+            inverse = torch.full_like(state.inverse_smoothness, 1 / known)
+            return replace(state, inverse_smoothness=inverse)
+        unknown = bool(state.inverse_smoothness.isnan().any())
+        return self._probed(state) if unknown and self.rule.needs_smoothness else state
 
     @torch.no_grad()
     def step(self, state: State) -> State:
@@ -117,7 +130,7 @@ class Loop:
             changes["lost"] = int(changes["diverged"].sum())
         return replace(
             state,
-            x=torch.addcmul(state.x, state.inverse_smoothness, estimate, value=-eta),
+            x=self._moved(state, estimate, eta),
             steps=state.steps + 1,
             ledger=ledger,
             **changes,
@@ -173,6 +186,12 @@ class Loop:
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.objective.fingerprint() | shape
 
+    def _moved(self, state: State, estimate: Tensor, eta: float) -> Tensor:
+        """x − η ĝ, with η in units of 1/L where the rule says so."""
+        if not self.rule.needs_smoothness:
+            return torch.sub(state.x, estimate, alpha=eta)
+        return torch.addcmul(state.x, state.inverse_smoothness, estimate, value=-eta)
+
     def _averaged(self, state: State, q: int) -> dict[str, Any]:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
         if not self.objective.stochastic:
@@ -183,20 +202,16 @@ class Loop:
             "average_weight": state.average_weight + weight,
         }
 
-    def _with_smoothness(self, state: State) -> State:
-        """L as given, as the objective knows it, or estimated and charged."""
-        if not self.rule.needs_smoothness:
-            return state
-        known = self.config.L or self.objective.L
-        if known is not None:
-            return replace(state, inverse_smoothness=state.inverse_smoothness / known)
-        state = self.observer.record(state, state.loss)
+    def _probed(self, state: State) -> State:
+        """The state with L estimated around its points."""
         probes = min(probes_for(self.config.q, self.config.budget), self.objective.dim)
-        block = self.prober.block(PROBING, probes)
-        found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block)
-        ledger = state.ledger.charge(found.queries, found.evaluations)
+        ledger = state.ledger.charge(*probing_cost(probes))
         needed = self.budget.spent(ledger) + self.budget.cost(1)
         self.budget.require(needed, "an estimate of L and one step")
+        if state.curve.last_spent < self.spent(state):
+            state = self.observer.record(state, state.loss)
+        block = self.prober.block(PROBING, probes)
+        found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block)
         inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
         return replace(state, inverse_smoothness=inverse, ledger=ledger)
 

@@ -185,8 +185,9 @@ def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> None:
 
 
 def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
-    """A state that this loop can continue, and the notes saved with it."""
-    return load_state(path, loop.fingerprint(), device=str(loop.objective.device))
+    """A state made ready for this loop to continue, and the notes saved with it."""
+    state, notes = load_state(path, loop.fingerprint(), device=str(loop.objective.device))
+    return loop.adopt(state), notes
 
 
 def load_run(source: Any) -> Run:

@@ -28,7 +28,7 @@ class State:
     diverged: Tensor
     """Which replicates have ended, (replicates,)."""
     inverse_smoothness: Tensor
-    """1/L, (replicates, 1): given, known or estimated; 1 where the step does not need it."""
+    """1/L, (replicates, 1): given, known or estimated; NaN where nobody has asked."""
     average: Tensor
     """Weighted sum of the iterates, (replicates, d); (replicates, 0) where it is not kept."""
     average_weight: float
