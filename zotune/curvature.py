@@ -1,8 +1,8 @@
 """Curvature from function values, so that the theory step works where nothing is known.
 
 Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Over ‖u‖² its mean is tr H / d; along the
-estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L is the larger of
-the two. This is not λ_max, which a few queries cannot see: it is the curvature around the start
+estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L is the larger
+of the two. This is not λ_max, which a few queries cannot see: it is the curvature around the start
 point in the directions in which blocks of this size move. Where the function bends more elsewhere,
 give L.
 """
