@@ -1,6 +1,9 @@
-"""Shared by all tests: derandomised Hypothesis, and a function that counts its calls."""
+"""Shared by all tests: derandomised Hypothesis, one Ray, and a function that counts its calls."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -35,3 +38,31 @@ def counting_bowl() -> CountingBowl:
 def bowl() -> zotune.Objective:
     """The function of ``CountingBowl`` in ten dimensions, its smoothness known."""
     return zotune.objective(CountingBowl(), dim=10, L=3.0, name="bowl")
+
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ADDRESS": "local",  # never a cluster that happens to run on this machine
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+@pytest.fixture(scope="session")
+def shared_ray() -> Iterator[None]:
+    """One Ray for all tests that can share it: two CPUs and a GPU that is not there."""
+    import ray
+
+    os.environ.update(QUIET)
+    ray.init(
+        address="local",
+        num_cpus=2,
+        num_gpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    yield
+    ray.shutdown()

@@ -37,7 +37,7 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, name],
         cwd=tmp_path,
-        env=os.environ | QUIET | {"RAY_AIR_LOCAL_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
+        env=os.environ | QUIET | {"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=300,

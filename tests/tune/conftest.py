@@ -1,40 +1,17 @@
-"""One Ray for all tests that can share it: two CPUs and a GPU that is not there."""
+"""A Tuner on the shared Ray."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ray import tune
 
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-}
+from tests.conftest import QUIET
 
-
-@pytest.fixture(scope="session")
-def shared_ray() -> Iterator[None]:
-    import ray
-
-    os.environ.update(QUIET)
-    ray.init(
-        address="local",
-        num_cpus=2,
-        num_gpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
-    yield
-    ray.shutdown()
-
+__all__ = ["QUIET", "Fit"]
 
 Fit = Callable[..., tune.ResultGrid]
 
