@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from zotune.bench.classical import as_records, classical, limit, steps, table
-from zotune.bench.peers import evosax_installed, open_es
+from zotune.bench.peers import installed
 from zotune.bench.timing import interleave, ratio
 from zotune.objectives import build_problem
 from zotune.objectives.quadratic import Quadratic
@@ -57,8 +57,11 @@ def test_every_case_is_measured_and_shown() -> None:
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.skipif(not evosax_installed(), reason="evosax is not installed (the bench extra)")
-def test_the_peer_minimises_the_same_function() -> None:
-    work = open_es(Quadratic(dim=6), 4, 3)
-    state = work()
-    assert state.mean.shape == (3, 6)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("peer", ["evosax Open_ES", "torchzero FDM"])
+def test_the_peer_evaluates_the_same_function(peer: str) -> None:
+    peers = installed()
+    if peer not in peers:
+        pytest.skip(f"{peer} is not installed (the bench extra)")
+    objective = Quadratic(dim=6)
+    work = peers[peer](objective, 4, 3)
+    assert work() is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zotune.bench.peers import evosax_installed, open_es
+from zotune.bench.peers import installed
 from zotune.bench.timing import Work, interleave, ratio
 from zotune.config import parse_config
 from zotune.loop import Loop
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REPLICATES = 10
-PEER, PEER_SIZES = "evosax Open_ES", (10, 100)
+PEER_SIZES = (10, 100)
 BUDGET = 20_000
 WANTED = {
     ("quadratic", "avg"): {1: 1.10, 10: 1.10, 100: 1.10},
@@ -94,8 +94,8 @@ def classical(
 
 def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Measurement]:
     works = {estimator: steps(objective, estimator, q) for estimator in ("avg", "align")}
-    if isinstance(objective, Quadratic) and q in PEER_SIZES and evosax_installed():
-        works[PEER] = open_es(objective, q, REPLICATES)
+    if isinstance(objective, Quadratic) and q in PEER_SIZES:
+        works |= {peer: make(objective, q, REPLICATES) for peer, make in installed().items()}
     times = interleave({"limit": limit(objective, q)} | works, rounds=rounds)
     for estimator in works:
         step = median(times[estimator])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -10,9 +11,10 @@ from zotune.bench.timing import Work
 from zotune.objectives.quadratic import Quadratic
 
 
-def evosax_installed() -> bool:
-    """Whether evosax and JAX can be imported."""
-    return find_spec("evosax") is not None and find_spec("jax") is not None
+def installed() -> dict[str, Callable[[Quadratic, int, int], Work]]:
+    """The peers that can be imported, by name."""
+    peers = {"evosax Open_ES": ("evosax", open_es), "torchzero FDM": ("torchzero", random_fdm)}
+    return {name: make for name, (module, make) in peers.items() if find_spec(module)}
 
 
 def open_es(objective: Quadratic, q: int, replicates: int) -> Work:
@@ -42,3 +44,20 @@ def open_es(objective: Quadratic, q: int, replicates: int) -> Work:
         return state
 
     return work
+
+
+def random_fdm(objective: Quadratic, q: int, replicates: int) -> Work:
+    """A step of torchzero's randomised differences on the same quadratic, a replicate at a time."""
+    tz: Any = import_module("torchzero")
+
+    def optimizer(seed: int) -> Work:
+        x = objective.start().clone().requires_grad_()
+        modules = tz.m
+        differences = modules.RandomizedFDM(
+            h=1e-6, n_samples=q, formula="forward", distribution="gaussian", seed=seed
+        )
+        descent = tz.Optimizer([x], differences, modules.LR(1e-9))
+        return lambda: descent.step(lambda backward=True: objective.values(x[None])[0])
+
+    optimizers = [optimizer(seed) for seed in range(replicates)]
+    return lambda: [advance() for advance in optimizers]
