@@ -13,10 +13,14 @@ if __name__ == "callbacks":
 
 if TYPE_CHECKING:
     from zotune.callbacks.fail_fast import FailFast
+    from zotune.callbacks.progress import Progress
 
-_HOMES = {"FailFast": "zotune.callbacks.fail_fast"}
+_HOMES = {
+    "FailFast": "zotune.callbacks.fail_fast",
+    "Progress": "zotune.callbacks.progress",
+}
 
-__all__ = ["FailFast"]
+__all__ = ["FailFast", "Progress"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,8 +24,15 @@ def test_list_shows_every_entry_with_its_formula() -> None:
         assert word in shown
 
 
+def test_list_shows_studies_with_their_questions() -> None:
+    shown = CliRunner().invoke(main, ["list"]).output
+    assert "strongly-convex-tuned-500" in shown
+    assert "Does everything work on this machine?" in shown
+
+
 def test_list_for_a_machine() -> None:
     entries = json.loads(CliRunner().invoke(main, ["list", "--json"]).output)
+    assert "smoke" in [e["name"] for e in entries["studies"]]
     assert [e["name"] for e in entries["estimators"]] == ["align", "align-diag", "avg"]
     assert {"name": "central", "v": "(f(x + mu u) − f(x − mu u)) / 2mu"}.items() <= entries[
         "differences"

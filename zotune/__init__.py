@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zotune.run import Run, load_run, minimize
     from zotune.sources import factory
     from zotune.space import search_space
+    from zotune.study import Study, load_study
     from zotune.trainables import ZOTrainable, trainable
 
 _HOMES = {
@@ -27,8 +28,10 @@ _HOMES = {
     "Run": "zotune.run",
     "ZOTrainable": "zotune.trainables",
     "ZotuneError": "zotune.errors",
+    "Study": "zotune.study",
     "factory": "zotune.sources",
     "load_run": "zotune.run",
+    "load_study": "zotune.study",
     "minimize": "zotune.run",
     "objective": "zotune.objectives",
     "Plan": "zotune.planning",
@@ -43,11 +46,13 @@ __all__ = [
     "Objective",
     "Plan",
     "Run",
+    "Study",
     "ZOTrainable",
     "ZotuneError",
     "__version__",
     "factory",
     "load_run",
+    "load_study",
     "minimize",
     "objective",
     "plan",

@@ -7,11 +7,16 @@ from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
+from zotune.study.studyfile import parse_document, shipped_studies
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:
     """Tables of entries by kind, as ``zotune list`` and the README show them."""
     return {
+        "studies": [
+            {"name": name, "question": str(parse_document(text, name).data["question"])}
+            for name, text in shipped_studies().items()
+        ],
         "estimators": [
             {"name": e.name, "estimate": e.formula, "what it is": e.summary}
             for e in ESTIMATORS.values()

@@ -12,19 +12,22 @@ import click
 from zotune._version import __version__
 from zotune.errors import ZotuneError
 
-BAD_INPUT = 2
+BAD_INPUT, INTERRUPTED = 2, 130
 
 
 class Group(click.Group):
-    """Commands whose errors are one line on standard error, and exit code 2."""
+    """Commands whose errors are one line each on standard error, and exit code 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what zotune raises on purpose is an answer, not a traceback."""
         try:
             return super().invoke(ctx)
         except ZotuneError as error:
-            click.echo(f"zotune: {error}", err=True)
+            for line in str(error).splitlines():
+                click.echo(f"zotune: {line}", err=True)
             sys.exit(BAD_INPUT)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,7 +39,7 @@ def main() -> None:
 @main.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def list_command(as_json: bool) -> None:
-    """Show estimators, directions, differences, step rules and problems."""
+    """Show studies, estimators, directions, differences, step rules and problems."""
     from zotune.catalogue import catalogue
 
     entries = catalogue()
@@ -57,6 +60,39 @@ def list_command(as_json: bool) -> None:
             table.add_row(*row.values())
         console.print(table)
         console.print()
+
+
+@main.command("run")
+@click.argument("study")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change the study: budget=500, space.q=[1,10]; a bare setting is fixed. Repeatable.",
+)
+@click.option("--smoke", is_flag=True, help="The same study at a size that takes seconds.")
+@click.option(
+    "--storage",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Launches go to <storage>/<study>/<launch>/.",
+)
+@click.option("--address", help="Of a running Ray cluster; this machine unless given.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    metavar="[LAUNCH]",
+    help="Continue a launch; the newest unfinished one unless named.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def run_command(**typed: Any) -> None:
+    """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
+    from zotune.study.command import Request, run
+
+    sys.exit(run(Request(**typed)))
 
 
 @main.command("compare")
@@ -140,3 +176,27 @@ def bench_classical(rounds: int, as_json: bool) -> None:
         click.echo(json.dumps(as_records(measurements), indent=2))
     else:
         console.print(table(measurements))
+
+
+@bench_group.command("study")
+@click.option("--dim", default=1000, show_default=True, help="Dimension of the quadratic.")
+@click.option("--budget", default=20_000, show_default=True, help="Directions a trial may spend.")
+@click.option("--trials", default=100, show_default=True, help="Trivial trials.")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
+    """Ray Tune: a study beside plain processes, trivial trials, and the stock way; minutes."""
+    from rich.console import Console
+
+    from zotune.bench.study import as_records, bench, table
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        found = bench(dim=dim, budget=budget, trials=trials, on_case=status.update)
+    if as_json:
+        click.echo(json.dumps(as_records(found), indent=2))
+    else:
+        console.print(table(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Shows how far a study is, wherever this process shows such things."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from zotune.study.live import REFRESH, current, snapshot
+
+
+class Progress(Callback):
+    """Tells the display of this process how far the trials are; says nothing without one.
+
+    ``zotune run`` adds it. It holds nothing that a restored Tuner could miss.
+    """
+
+    _total = 0
+    _last = 0.0
+    _over = False
+
+    def setup(
+        self,
+        stop: Any = None,
+        num_samples: int | None = None,
+        total_num_samples: int | None = None,
+        **info: Any,
+    ) -> None:
+        """Note how many trials there will be."""
+        self._total = total_num_samples or 0
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Show the trials, a few times a second at most."""
+        self._over = all(trial.status in ("TERMINATED", "ERROR") for trial in trials)
+        display = current.get()
+        if display is not None and monotonic() - self._last >= REFRESH:
+            display.show(snapshot(trials, self._total))
+            self._last = monotonic()
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Show the trials a last time; after Ctrl-C they only look as if they had ended."""
+        display = current.get()
+        if display is not None and self._over:
+            display.show(snapshot(trials, self._total))

@@ -1,0 +1,75 @@
+"""Launch folders: unique, locked, found again, and refused before the first trial."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from zotune.study import Study
+from zotune.study.launch import (
+    FINISHED,
+    INTERRUPTED,
+    LaunchError,
+    launch_id,
+    new_launch,
+    old_launch,
+)
+
+STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
+
+
+def test_launch_ids_are_unique() -> None:
+    assert len({launch_id() for _ in range(50)}) > 45  # and their folders are locked besides
+
+
+def test_a_launch_keeps_its_study_and_what_became_of_it(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as launch:
+        assert launch.folder == tmp_path / "mine" / launch.id
+        launch.record(INTERRUPTED)
+    record = json.loads((launch.folder / "launch.json").read_text())
+    assert (record["id"], record["state"]) == (launch.id, "interrupted")
+    with old_launch("mine", tmp_path, None) as again:
+        assert again.study == STUDY
+        assert again.folder == launch.folder
+        again.record(FINISHED)
+    with pytest.raises(LaunchError, match="no unfinished launch of mine in"):
+        old_launch("mine", tmp_path, None).__enter__()
+    with pytest.raises(LaunchError, match=f"launch {launch.id} of mine is finished; start a new"):
+        old_launch("mine", tmp_path, launch.id).__enter__()
+
+
+def test_the_newest_unfinished_launch_that_nobody_runs_is_taken(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as first, new_launch(STUDY, tmp_path) as second:
+        assert first.folder != second.folder
+        with pytest.raises(LaunchError, match="no unfinished launch of mine"):
+            old_launch("mine", tmp_path, None).__enter__()
+        with pytest.raises(LaunchError, match=f"launch {first.id} is running in another process"):
+            old_launch("mine", tmp_path, first.id).__enter__()
+    with old_launch("mine", tmp_path, None) as newest:
+        assert newest.id == second.id
+        with old_launch("mine", tmp_path, None) as other:
+            assert other.id == first.id
+    with pytest.raises(LaunchError, match=r"no launch 'nope' of mine in .*; launches: \d{8}-"):
+        old_launch("mine", tmp_path, "nope").__enter__()
+
+
+def test_a_storage_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LaunchError, match=r"cannot write to .*file/mine/.*: Not a directory; cho"):
+        new_launch(STUDY, tmp_path / "file").__enter__()
+    with pytest.raises(LaunchError, match="cannot write to /proc/mine/"):
+        new_launch(STUDY, Path("/proc")).__enter__()
+    with pytest.raises(LaunchError, match=r"storage must be a folder, got .*s3:/bucket"):
+        new_launch(STUDY, Path("s3://bucket")).__enter__()
+
+
+def test_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5_000_000))
+    with pytest.raises(
+        LaunchError, match="has 5 MB left, and the study's checkpoints take up to 1"
+    ):
+        new_launch(STUDY, tmp_path).__enter__()

@@ -1,0 +1,79 @@
+"""What is shown while a study runs."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from zotune.study import live
+from zotune.study.live import Lines, LiveTable, duration, snapshot
+
+
+def trial(at: int, state: str, **last: Any) -> SimpleNamespace:
+    config = {"estimator": "avg", "q": at, "budget": 100}
+    row = {"loss_std": 0.5, "status": "running"} | last if last else {}
+    return SimpleNamespace(trial_id=str(at), status=state, config=config, last_result=row)
+
+
+TRIALS = [
+    trial(1, "TERMINATED", loss=3.0, spent=100, status="exhausted"),
+    trial(2, "TERMINATED", loss=9.0, spent=40),
+    trial(3, "RUNNING", loss=2.0, spent=20),
+    trial(4, "ERROR"),
+    trial(5, "PENDING"),
+]
+
+
+def test_a_snapshot_counts_states_and_what_is_spent() -> None:
+    now = snapshot(TRIALS, 8)
+    assert now.states == {"running": 1, "waiting": 4, "done": 1, "stopped early": 1, "failed": 1}
+    assert (now.spent, now.budget, now.total) == (320, 800, 8)
+    assert (now.best, now.best_label) == (2.0, "avg q=3")
+    assert list(now.ended) == ["1", "2", "4"]
+
+
+def test_a_study_that_has_not_begun_is_a_snapshot_too() -> None:
+    now = snapshot([], 3)
+    assert (now.share, now.best, now.states["waiting"]) == (0.0, None, 3)
+
+
+def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = StringIO()
+    lines = Lines(Console(file=out, width=60), "mine: 5 trials")
+    lines.show(snapshot(TRIALS[2:], 5))
+    lines.show(snapshot(TRIALS, 5))
+    lines.show(snapshot(TRIALS, 5))
+    assert out.getvalue().splitlines() == [
+        "mine: 5 trials",
+        "1/5 avg q=4: failed",
+        "2/5 avg q=1: done, loss 3 ± 0.5",
+        "3/5 avg q=2: stopped early, loss 9 ± 0.5",
+    ]
+    monkeypatch.setattr(live, "LINE_EVERY", 0.0)
+    lines.show(snapshot(TRIALS, 5))
+    last = out.getvalue().splitlines()[-1]
+    assert re.fullmatch(r"3/5 64% spent, best 2 \(avg q=3\), about \d+ s left", last), last
+
+
+def test_the_live_table_has_states_spent_best_and_time() -> None:
+    out = StringIO()
+    table = LiveTable(Console(file=out, width=80, force_terminal=True, color_system=None), "mine")
+    table.show(snapshot(TRIALS, 5))
+    table.close()
+    shown = out.getvalue()
+    assert "1 running, 1 waiting, 1 done, 1 stopped early, 1 failed of 5" in shown
+    assert "320 of 500 (64%)" in shown
+    assert "2 (avg q=3)" in shown
+    assert "time left not known yet" in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(3.4, "3 s"), (75, "1 min 15 s"), (7300, "2 h 01 min")]
+)
+def test_durations_are_for_persons(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown

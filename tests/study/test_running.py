@@ -1,0 +1,317 @@
+"""Studies on a real Ray: every search, every scheduler, every exit code; kills and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from ray import tune
+
+import zotune
+from tests.conftest import QUIET
+from zotune.cli import main
+from zotune.study import Study, load_study
+from zotune.study.launch import new_launch
+
+SMALL: dict[str, Any] = {
+    "name": "mine",
+    "problem": {"name": "quadratic", "dim": 12},
+    "budget": 96,
+    "replicates": 2,
+    "space": {"estimator": ["avg", "align"], "q": [1, 12]},
+}
+
+
+def assert_equal_to_solo(results: tune.ResultGrid) -> None:
+    for at in range(len(results)):
+        config = dict(results[at].config or {})
+        alone = zotune.minimize(config.pop("problem"), **config)
+        run = zotune.load_run(results[at])
+        assert torch.equal(run.x, alone.x)
+        assert run.rows == alone.rows
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_grid_from_python_gives_every_combination_as_its_solo_run(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Seen(tune.Callback):
+        def on_trial_complete(
+            self, iteration: int, trials: list[Any], trial: Any, **info: Any
+        ) -> None:
+            seen.append(trial.trial_id)
+
+    space = SMALL["space"] | {"problem.seed": [0, 3]}
+    results = Study(**SMALL | {"space": space}).run(storage_path=tmp_path, callbacks=[Seen()])
+    assert not results.errors
+    points = [
+        (r.config["estimator"], r.config["q"], r.config["problem"]["seed"])
+        for r in (results[at] for at in range(8))
+        if r.config
+    ]
+    assert sorted(points) == sorted(
+        (e, q, s) for e in ("avg", "align") for q in (1, 12) for s in (0, 3)
+    )
+    assert len(seen) == 8
+    assert_equal_to_solo(results)
+    (folder,) = (tmp_path / "mine").iterdir()
+    assert json.loads((folder / "launch.json").read_text())["state"] == "finished"
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_path: Path) -> None:
+    study = Study(
+        **SMALL
+        | {
+            "budget": 960,
+            "space": {"q": {"lograndint": [1, 12]}, "eta": {"loguniform": [1e-4, 2]}},
+            "search": {"algorithm": "optuna", "trials": 6},
+            "scheduler": "asha",
+        }
+    )
+    tuner = study.tuner(storage_path=tmp_path, name="own", max_concurrent_trials=2)
+    results = tuner.fit()
+    assert Path(results.experiment_path) == tmp_path / "mine" / "own"
+    assert len(results) == 6
+    assert not results.errors
+    rows = [results[at].metrics or {} for at in range(6)]
+    assert all(row["status"] in ("exhausted", "running") for row in rows)
+    for row in rows:
+        assert row["spent"] % study.reports_at < 12
+    assert [zotune.load_run(results[at]).rows[-1]["spent"] > 0 for at in range(6)]
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
+    space = {"q": [12]}
+    alone = Study(**SMALL | {"space": space, "replicates_as": "trials"}).run(storage_path=tmp_path)
+    together = zotune.minimize(SMALL["problem"], q=12, budget=96, replicates=2).x
+    assert len(alone) == 2
+    for at in range(2):
+        run = zotune.load_run(alone[at])
+        assert torch.allclose(run.x[0], together[run.config.replicate])
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_target_loss_ends_a_trial_at_its_next_report_with_its_point_kept(tmp_path: Path) -> None:
+    changes = {"space": {"q": [12]}, "scheduler": "median", "stop": {"loss": 1e9, "plateau": 3}}
+    results = Study(**SMALL | changes).run(storage_path=tmp_path)
+    row = results[0].metrics or {}
+    assert (row["status"], row["spent"]) == ("running", 12)
+    assert zotune.load_run(results[0]).state.ledger.queries == 12
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_wall_time_ends_a_study_even_before_its_first_trial(tmp_path: Path) -> None:
+    path = written(tmp_path, stop={"seconds": 1e-6})
+    done = invoke("run", path, "--storage", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "avg q=1: stopped early" in done.output
+    assert "loss" not in done.output
+
+
+def invoke(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(Study(**SMALL | changes).to_yaml())
+    return path
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_run_ends_with_the_best_of_each_estimator_and_q(tmp_path: Path) -> None:
+    path = written(tmp_path, question="Which q?", space=SMALL["space"] | {"eta": [0.5, 1.0]})
+    done = invoke("run", path, "--storage", tmp_path / "out", "--set", "space.q=[1,12,500]")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("Which q?\nleft out: avg q=500, because one step costs 500 of a")
+    assert "8/8 " in done.output
+    assert done.output.count("best,") + done.output.count("best ") >= 2
+    (folder,) = (tmp_path / "out" / "mine").iterdir()
+    assert f"records: {folder}" in done.output
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "space:\n" in (folder / "study.yaml").read_text()
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_run_for_a_machine_names_failed_trials_and_exits_1(tmp_path: Path) -> None:
+    path = written(tmp_path, space={"mu": [1e-6, 1e-300]}, fixed={"estimator": "avg"})
+    done = invoke("run", path, "--storage", tmp_path / "out", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["study"] == "mine"
+    assert found["state"] == "finished"
+    assert [entry["searched"] for entry in found["best"]] == [{"mu": 1e-6}]
+    (failure,) = found["failed"]
+    assert failure["error"].startswith("zotune.errors.ConfigError: mu must move the point")
+    shown = f"failed: {failure['trial']} (avg q=1 mu=1e-300): {failure['error']}"
+    assert shown in done.stderr.splitlines()
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) -> None:
+    path = written(tmp_path, space={"q": [12]})
+    with new_launch(load_study(path), tmp_path / "out") as killed:
+        (killed.folder / "experiment_state-2026.json").write_text('{"trial_data": [[')
+    done = invoke("run", path, "--storage", tmp_path / "out", "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["launch"] == killed.id
+    assert invoke("run", path, "--storage", tmp_path / "out", "--resume").exit_code == 2
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_trials_that_no_machine_can_hold_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, resources={"cpu": 64})
+    done = invoke("run", path, "--storage", tmp_path / "out")
+    assert done.exit_code == 2
+    wanted = "zotune: a trial wants 64 CPU, and the largest machine has 2; lower resources.cpu"
+    assert wanted in done.output
+
+
+def test_bad_input_is_told_whole_and_exits_2_without_ray(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    done = invoke("run", path, "--set", "budget=no", "--set", "fixed.stepp=1")
+    assert done.exit_code == 2
+    assert [line.split(": ")[1] for line in done.output.splitlines()] == [
+        "--set budget=no",
+        "--set fixed.stepp=1",
+    ]
+    assert "zotune: study 'strongly' is not known" in invoke("run", "strongly").output
+    refused = invoke("run", path, "--resume", "--set", "budget=3")
+    assert refused.exit_code == 2
+    assert "--resume continues a launch as it was, and refuses --set budget=3" in refused.output
+    nothing = invoke("run", path, "--storage", tmp_path, "--resume")
+    assert nothing.exit_code == 2
+    assert "no unfinished launch of mine in" in nothing.output
+    (tmp_path / "file").write_text("")
+    unwritable = invoke("run", path, "--storage", tmp_path / "file")
+    assert unwritable.exit_code == 2
+    assert "zotune: cannot write to" in unwritable.output
+
+
+SLOW: dict[str, Any] = {
+    "name": "slow",
+    "problem": {"name": "quadratic", "dim": 60},
+    "budget": 4000,
+    "report_every": 100,
+    "replicates": 5,
+    "space": {"q": [1, 2, 50]},
+}
+
+
+class Session:
+    """``zotune run`` in a process group of its own, as a terminal would start it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "slow.yaml"
+        self.path.write_text(Study(**SLOW).to_yaml())
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        program = [sys.executable, "-m", "zotune.cli", "run", str(self.path)]
+        environment = {k: v for k, v in os.environ.items() if k not in QUIET}
+        self.started.append(
+            subprocess.Popen(
+                [*program, "--storage", str(self.folder / "out"), *words],
+                env=environment | {"TUNE_GLOBAL_CHECKPOINT_S": "0"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        )
+        return self.started[-1]
+
+    def launches(self) -> list[Path]:
+        return sorted((self.folder / "out" / "slow").glob("*"))
+
+    def running(self) -> dict[int, Path]:
+        """Folders by the process that runs in them."""
+        records = {f: f / "launch.json" for f in self.launches()}
+        return {json.loads(r.read_text())["pid"]: f for f, r in records.items() if r.is_file()}
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Any:
+    made = Session(tmp_path)
+    yield made
+    made.end()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+def checkpoints(launch: Path) -> int:
+    return len(list(launch.glob("*/checkpoint_*")))
+
+
+def assert_undisturbed(launch: Path) -> None:
+    """Every curve and every point is bit for bit that of a run in this process."""
+    for q in (1, 2, 50):
+        (trial,) = launch.glob(f"*_q{q}")
+        run = zotune.load_run(max(trial.glob("checkpoint_*")))
+        settings = {k: SLOW[k] for k in ("budget", "report_every", "replicates")}
+        alone = zotune.minimize(SLOW["problem"], q=q, **settings)
+        assert torch.equal(run.x, alone.x)
+        assert run.rows == alone.rows
+        assert run.state.ledger == alone.state.ledger
+
+
+def test_a_killed_driver_resumes_bit_for_bit_beside_another_launch(session: Session) -> None:
+    victim, other = session.start("--json"), session.start("--json")
+    wait_for(lambda: victim.pid in session.running())
+    killed = session.running()[victim.pid]
+    wait_for(lambda: checkpoints(killed) >= 3)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    wait_for(lambda: other.pid in session.running())
+    resumed = session.start("--resume", "--json")
+    outputs = [process.communicate(timeout=240) for process in (resumed, other)]
+    assert resumed.returncode == 0, outputs[0]
+    assert other.returncode == 0, outputs[1]
+    found = [json.loads(out) for out, _ in outputs]
+    assert found[0]["launch"] == killed.name != found[1]["launch"]
+    assert [one["trials"] for one in found] == [3, 3]
+    for launch in session.launches():
+        assert_undisturbed(launch)
+
+
+def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(session: Session) -> None:
+    first = session.start()
+    wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
+    os.killpg(first.pid, signal.SIGINT)
+    out, err = first.communicate(timeout=120)
+    (launch,) = session.launches()
+    assert first.returncode == 130, (out, err)
+    assert err == ""
+    assert f"--resume {launch.name}" in out.splitlines()[-1]
+    assert "so far" in out
+    assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
+    again = session.start("--resume", launch.name)
+    out, err = again.communicate(timeout=240)
+    assert again.returncode == 0, (out, err)
+    assert err == ""
+    assert "3/3 " in out
+    assert_undisturbed(launch)

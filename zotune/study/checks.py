@@ -1,0 +1,106 @@
+"""Whether a study as a whole can be run: search and space together, and every combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from zotune.errors import ConfigError
+from zotune.study.model import Study
+from zotune.study.points import MOST, block_problem, check_step, combinations, size
+from zotune.study.shape import (
+    GRID,
+    OPTUNA,
+    RANDOM,
+    TRIALS,
+    entry_complaints,
+    problem_complaints,
+    shape_complaints,
+)
+from zotune.study.studyfile import Complaint
+
+
+def complaints(data: Mapping[str, Any]) -> list[Complaint]:
+    """Everything that is wrong with a study."""
+    found = list(shape_complaints(data))
+    problem = data.get("problem")
+    if isinstance(problem, str | Mapping):
+        mapping = {"name": problem} if isinstance(problem, str) else problem
+        found += problem_complaints(mapping)
+    found += entry_complaints(data)
+    if not found:
+        study = Study.unchecked(data)
+        found = [*_search(study), *_space(study)]
+    return list(dict.fromkeys(found))
+
+
+def _search(study: Study) -> Iterator[Complaint]:
+    """What search and space ask of each other."""
+    search, at = study.search, ("search",)
+    if search.algorithm == GRID and search.trials is not None:
+        yield Complaint((*at, "trials"), "a grid runs every combination once; leave trials out")
+    if search.algorithm != GRID and search.trials is None:
+        yield Complaint(at, f"{search.algorithm} search needs trials, the total number of them")
+    if search.algorithm != GRID and not study.sampled:
+        yield Complaint(
+            at, f"{search.algorithm} search has nothing to draw; give a distribution, or use grid"
+        )
+    if search.algorithm == OPTUNA and find_spec("optuna") is None:
+        yield Complaint(at, "optuna is not installed; pip install 'zotune[optuna]'")
+    if search.algorithm != GRID and study.replicates_as == TRIALS:
+        yield Complaint(
+            ("replicates_as",), "replicates as trials need search: {algorithm: grid}; use rows"
+        )
+    yield from _kinds(study)
+
+
+def _kinds(study: Study) -> Iterator[Complaint]:
+    """Lists that Optuna cannot take, and distributions that a grid cannot."""
+    if study.search.algorithm == OPTUNA:
+        for key in study.grid:
+            values = study.space[key]
+            yield Complaint(
+                ("space", key), f"optuna takes no lists; use {key}: {{choice: {values}}}"
+            )
+    if study.search.algorithm == GRID:
+        for key in study.sampled:
+            yield Complaint(
+                ("space", key),
+                f"a grid cannot draw {key}; give a list, or {{algorithm: random, trials: N}}",
+            )
+
+
+def _space(study: Study) -> Iterator[Complaint]:
+    """Steps that lack something, blocks that are too large, and too many or too few points."""
+    if size(study.grid) > MOST:
+        yield Complaint(("space",), f"a grid has at most {MOST} points, got {size(study.grid)}")
+        return
+    try:
+        for point in combinations(study.grid):
+            for config in study.extremes(point):
+                check_step(config)
+    except ConfigError as error:
+        section = "fixed" if "step" in study.fixed else "space"
+        yield Complaint((section, "step"), str(error))
+        return
+    yield from _blocks(study)
+
+
+def _blocks(study: Study) -> Iterator[Complaint]:
+    where = ("space" if "q" in study.space else "fixed", "q")
+    kept = study.partition[0]
+    if not kept:
+        yield Complaint(where, f"no combination can be run; {study.skipped[0]}")
+        return
+    reasons = (block_problem(config) for point in kept for config in study.extremes(point))
+    reason = next(filter(None, reasons), None)
+    if reason:
+        yield Complaint(where, f"q can be drawn too large: {reason}; lower its upper end")
+    trials = study.search.trials
+    if study.search.algorithm == RANDOM and trials is not None and trials < len(kept):
+        yield Complaint(
+            ("search", "trials"),
+            f"trials must be at least {len(kept)}, one for each combination of the lists, "
+            f"got {trials}",
+        )

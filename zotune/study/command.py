@@ -1,0 +1,173 @@
+"""``zotune run``: a study from its name to its table, with everything a person wants to know."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from zotune.errors import ConfigError
+from zotune.study.launch import Launch, new_launch, old_launch
+from zotune.study.live import Display, Lines, LiveTable, current, duration
+from zotune.study.model import STORAGE, Study, load_study
+from zotune.study.points import label
+from zotune.study.quiet import silence
+from zotune.study.running import Outcome, run_launch
+from zotune.study.studyfile import SUFFIXES, StudyError
+from zotune.study.summary import (
+    as_dict,
+    best_entries,
+    best_table,
+    draw,
+    entries,
+    failures,
+)
+
+DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    study: str
+    settings: Sequence[str] = ()
+    smoke: bool = False
+    storage: Path = Path(STORAGE)
+    address: str | None = None
+    resume: str | None = None
+    """A launch's id, "" for the newest unfinished one, None for a new launch."""
+    as_json: bool = False
+
+
+def run(request: Request) -> int:
+    """Run what was asked for, show it, and return the exit code."""
+    silence(request.address)
+    console = Console(stderr=request.as_json)
+    with _launch(request) as launch:
+        _introduce(launch, console)
+        outcome = _run(launch, request, console)
+    figure = draw(outcome, best_entries(entries(outcome)))
+    for failure in failures(outcome):
+        _say(console, f"failed: {failure}")
+    if request.as_json:
+        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+    else:
+        _conclude(outcome, figure, request, console)
+    if outcome.interrupted:
+        _say(console, f"interrupted; everything is kept. To go on: {_resume(request, launch)}")
+        return INTERRUPTED
+    return SOME_FAILED if outcome.results.errors else DONE
+
+
+def _launch(request: Request) -> AbstractContextManager[Launch]:
+    if request.resume is None:
+        study = load_study(request.study, settings=request.settings)
+        return new_launch(study.smoke() if request.smoke else study, request.storage)
+    if request.settings:
+        raise ConfigError(
+            f"--resume continues a launch as it was, and refuses --set {request.settings[0]}; "
+            "leave it out, or start a new launch"
+        )
+    name = _name(request.study) + ("-smoke" if request.smoke else "")
+    return old_launch(name, request.storage, request.resume or None)
+
+
+def _name(study: str) -> str:
+    """The name under which a study keeps its launches, even if its file has gone since."""
+    try:
+        return load_study(study).name
+    except StudyError:
+        if Path(study).suffix in SUFFIXES and not Path(study).is_file():
+            raise
+        return study
+
+
+def _introduce(launch: Launch, console: Console) -> None:
+    study = launch.study
+    if study.question:
+        _say(console, study.question)
+    for line in skipped_lines(study):
+        _say(console, line)
+
+
+def skipped_lines(study: Study) -> list[str]:
+    """What of the grid is left out and why, a line for each block size and estimator."""
+    keys = ("estimator", "q", "directions", "difference", "problem.dim")
+    lines = [
+        f"left out: {label({k: v for k, v in point.items() if k in keys})}, because {reason}"
+        for point, reason in study.skipped
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _run(launch: Launch, request: Request, console: Console) -> Outcome:
+    from zotune.callbacks import Progress
+
+    study = launch.study
+    title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
+    with _displayed(console, title):
+        try:
+            return run_launch(
+                launch,
+                callbacks=[Progress()],
+                address=request.address,
+                resume=request.resume is not None,
+            )
+        except KeyboardInterrupt:
+            _say(console, f"interrupted. To go on: {_resume(request, launch)}")
+            raise
+
+
+@contextmanager
+def _displayed(console: Console, title: str) -> Iterator[None]:
+    display: Display = (LiveTable if console.is_terminal else Lines)(console, title)
+    token = current.set(display)
+    try:
+        yield
+    finally:
+        current.reset(token)
+        display.close()
+
+
+def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
+    study, launch = outcome.launch.study, outcome.launch
+    best = best_entries(entries(outcome))
+    if best:
+        console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+    _say(console, f"{len(outcome.results)} trials in {duration(outcome.seconds)}")
+    _say(console, f"records: {launch.folder}")
+    if figure is not None:
+        _say(console, f"figure: {figure}")
+    if not outcome.interrupted:
+        _say(console, f"next: {_next(request, outcome)}")
+
+
+def _next(request: Request, outcome: Outcome) -> str:
+    """What a person would type now: run what failed in full, or ask the other question."""
+    words = ["zotune", "run", request.study]
+    if request.smoke:
+        return f"{shlex.join(words)} (the study at its full size)"
+    if "eta" not in outcome.launch.study.space:
+        given = [word for setting in request.settings for word in ("--set", setting)]
+        tuned = [*given, "--set", "space.eta=[0.5,1,2,4]"]
+        return f"{shlex.join([*words, *tuned])} (whether a tuned step turns it around)"
+    return "zotune.load_run(result) gives the points behind a row; see the README"
+
+
+def _resume(request: Request, launch: Launch) -> str:
+    words = ["zotune", "run", request.study, *(["--smoke"] if request.smoke else [])]
+    if request.storage != Path(STORAGE):
+        words += ["--storage", str(request.storage)]
+    if request.address:
+        words += ["--address", request.address]
+    return shlex.join([*words, "--resume", launch.id])
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, soft_wrap=True, highlight=False, markup=False)

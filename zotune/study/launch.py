@@ -1,0 +1,160 @@
+"""Launches of a study: an id, a folder that only one process runs in, and what became of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from zotune.checkpoint import write_whole
+from zotune.errors import ZotuneError
+from zotune.study.model import Study
+from zotune.study.points import dimension
+from zotune.study.studyfile import parse_document
+
+RUNNING, INTERRUPTED, FINISHED = "running", "interrupted", "finished"
+STUDY_FILE, RECORD_FILE, LOCK_FILE = "study.yaml", "launch.json", ".lock"
+KEPT = 3
+"""Checkpoints of a trial that are on disk at one time, at most."""
+SPARE = 16 * 2**20
+"""Bytes that rows, logs and states take beside the checkpoints."""
+
+
+class LaunchError(ZotuneError, RuntimeError):
+    """A launch that cannot begin or go on."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a study, in ``<storage>/<study>/<id>/``."""
+
+    study: Study
+    storage: Path
+    id: str
+    state: str = RUNNING
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of the launch is kept."""
+        return self.storage / self.study.name / self.id
+
+    def record(self, state: str, **notes: Any) -> Launch:
+        """The launch in another state, written down."""
+        changed = replace(self, state=state, notes={**self.notes, **notes})
+        started = {"id": self.id, "study": self.study.name, "state": state}
+        text = json.dumps(started | changed.notes, indent=2, default=str)
+        write_whole(self.folder / RECORD_FILE, text.encode())
+        return changed
+
+
+def launch_id() -> str:
+    """A new id: when, and a few digits that tell launches of one second apart."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+@contextmanager
+def new_launch(study: Study, storage: Path) -> Iterator[Launch]:
+    """A launch with a folder of its own, in which the study is saved; ours until we leave."""
+    launch = Launch(study, storage.absolute(), launch_id())
+    check_storage(launch)
+    with _locked(launch.folder):
+        write_whole(launch.folder / STUDY_FILE, study.to_yaml().encode())
+        yield launch.record(RUNNING, started=datetime.now(UTC).isoformat(), pid=os.getpid())
+
+
+@contextmanager
+def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[Launch]:
+    """The launch of that id, or the newest that is not finished, as it was saved."""
+    folder = _find(study_name, storage.absolute(), wanted)
+    with _locked(folder):
+        text = (folder / STUDY_FILE).read_text(encoding="utf-8")
+        study = Study(**parse_document(text, str(folder / STUDY_FILE)).data)
+        notes = {k: v for k, v in _record(folder).items() if k not in ("id", "study", "state")}
+        launch = Launch(study, storage.absolute(), folder.name, notes=notes)
+        check_storage(launch)
+        yield launch.record(RUNNING, pid=os.getpid())
+
+
+def _find(study_name: str, storage: Path, wanted: str | None) -> Path:
+    home = storage / study_name
+    folders = [f.parent for f in home.glob(f"*/{STUDY_FILE}")]
+    if wanted is not None:
+        if home / wanted not in folders:
+            known = ", ".join(sorted(f.name for f in folders)) or "none"
+            raise LaunchError(
+                f"no launch {wanted!r} of {study_name} in {storage}; launches: {known}"
+            )
+        if _record(home / wanted).get("state") == FINISHED:
+            raise LaunchError(f"launch {wanted} of {study_name} is finished; start a new one")
+        return home / wanted
+    open_ = [f for f in folders if _record(f).get("state") != FINISHED and not _is_locked(f)]
+    if not open_:
+        raise LaunchError(f"no unfinished launch of {study_name} in {storage}; leave out --resume")
+    return max(open_, key=lambda f: (str(_record(f).get("started", "")), f.name))
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    try:
+        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the launch; the lock goes with the process, however that ends."""
+    with (folder / LOCK_FILE).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LaunchError(f"launch {folder.name} is running in another process") from None
+        yield
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        with _locked(folder):
+            return False
+    except LaunchError:
+        return True
+
+
+def check_storage(launch: Launch) -> None:
+    """Make the launch's folder and write to it, so that a bad path is known before any trial."""
+    if "://" in str(launch.storage) or ":/" in str(launch.storage):
+        raise LaunchError(
+            f"storage must be a folder, got {launch.storage}; on a cluster, one that all nodes see"
+        )
+    probe = launch.folder / f".probe.{os.getpid()}"
+    try:
+        launch.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(probe, bytes(4096))
+        probe.unlink()
+        free = shutil.disk_usage(launch.folder).free
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LaunchError(
+            f"cannot write to {launch.folder}: {reason}; choose another --storage"
+        ) from None
+    needed = _bytes(launch.study)
+    if free < needed:
+        raise LaunchError(
+            f"{launch.storage} has {free / 1e6:.0f} MB left, and the study's checkpoints take up "
+            f"to {needed / 1e6:.0f} MB; make room, or choose another --storage"
+        )
+
+
+def _bytes(study: Study) -> int:
+    """What the checkpoints may take: x, the best x and an average, for every replicate."""
+    values = 3 * study.replicates * dimension(study.problem)
+    return SPARE + study.size * KEPT * 8 * values

@@ -1,0 +1,189 @@
+"""What is shown while a study runs: one live table, or plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.study.points import label
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+STATES = {"RUNNING": "running", "PENDING": "waiting", "PAUSED": "waiting", "TERMINATED": "done"}
+REFRESH = 0.25
+"""Seconds between two looks at the trials."""
+LINE_EVERY = 10.0
+"""Seconds between two lines where nothing has ended."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A study at one moment."""
+
+    total: int
+    states: Mapping[str, int]
+    spent: int
+    budget: int
+    best: float | None
+    best_label: str
+    ended: Mapping[str, str] = field(default_factory=dict)
+    """A line for each trial that has ended, by its id."""
+
+    @property
+    def share(self) -> float:
+        """The part of all budgets that is spent, counting what ended early as spent."""
+        return self.spent / self.budget if self.budget else 0.0
+
+
+class Display(Protocol):
+    """Something that shows snapshots."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show how far the study is."""
+
+    def close(self) -> None:
+        """Show nothing more."""
+
+
+current: ContextVar[Display | None] = ContextVar("zotune-display", default=None)
+"""Where the Progress callback of this process shows its snapshots."""
+
+
+def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
+    """What Tune's trials say."""
+    states = {"running": 0, "waiting": 0, "done": 0, "stopped early": 0, "failed": 0}
+    spent = budget = 0
+    best: tuple[float, str] | None = None
+    ended = {}
+    seen = list(trials)
+    for trial in seen:
+        last, limit = trial.last_result or {}, trial.config.get("budget", 0)
+        early = trial.status == "TERMINATED" and last.get("status") not in (EXHAUSTED, DIVERGED)
+        state = "stopped early" if early else STATES.get(trial.status, "failed")
+        states[state] += 1
+        over = state not in ("running", "waiting")
+        spent += limit if over else last.get("spent", 0)
+        budget += limit
+        loss = last.get("loss")
+        if loss is not None and (best is None or loss < best[0]):
+            best = (loss, trial_label(trial.config))
+        if over:
+            shown = "" if loss is None else f", loss {loss:.6g} ± {last['loss_std']:.2g}"
+            word = DIVERGED if last.get("status") == DIVERGED else state
+            ended[trial.trial_id] = f"{trial_label(trial.config)}: {word}{shown}"
+    waiting = max(0, total - len(seen))
+    states["waiting"] += waiting
+    budget += waiting * (budget // max(1, len(seen)))
+    value, named = best or (None, "")
+    return Snapshot(max(total, len(seen)), states, spent, budget, value, named, ended)
+
+
+def trial_label(config: Mapping[str, Any]) -> str:
+    """A trial for a person."""
+    keys = ("estimator", "q", "eta", "replicate")
+    return label({k: config[k] for k in keys if config.get(k) is not None})
+
+
+class _Clock:
+    """Time that has passed, and what is left of it by the share that is done."""
+
+    def __init__(self) -> None:
+        self.start = monotonic()
+        self._first: tuple[float, float] | None = None
+
+    @property
+    def passed(self) -> float:
+        return monotonic() - self.start
+
+    def left(self, share: float) -> float | None:
+        """Seconds, at the pace since the first snapshot; a resumed launch starts half done."""
+        if self._first is None:
+            self._first = (self.passed, share)
+        at, done = self._first
+        return (1 - share) * (self.passed - at) / (share - done) if share > done else None
+
+
+class LiveTable:
+    """One table that is redrawn in place."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        from rich.live import Live
+
+        self._title, self._clock = title, _Clock()
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+        self._live.start()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Redraw."""
+        self._live.update(self._table(snapshot), refresh=True)
+
+    def close(self) -> None:
+        """Wipe the table; the summary takes its place."""
+        self._live.stop()
+
+    def _table(self, now: Snapshot) -> Table:
+        from rich.table import Table
+
+        left = self._clock.left(now.share)
+        table = Table(title=self._title, title_justify="left", show_header=False, box=None)
+        table.add_row("trials", _counts(now))
+        table.add_row("spent", f"{now.spent:,} of {now.budget:,} ({now.share:.0%})")
+        table.add_row("best loss", _best(now) or "…")
+        table.add_row("time", f"{duration(self._clock.passed)}, {_remaining(left)}")
+        return table
+
+
+class Lines:
+    """A line for every trial that ends, and now and then how far the study is."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console, self._clock = console, _Clock()
+        self._said, self._last = set[str](), monotonic()
+        self._console.print(title, soft_wrap=True, highlight=False, markup=False)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Say what has ended."""
+        new = [line for trial, line in snapshot.ended.items() if trial not in self._said]
+        left = self._clock.left(snapshot.share)
+        if not new and monotonic() - self._last < LINE_EVERY:
+            return
+        before, total = len(self._said), snapshot.total
+        self._said, self._last = set(snapshot.ended), monotonic()
+        lines = [f"{before + 1 + at}/{total} {line}" for at, line in enumerate(new)] or [
+            f"{before}/{total} {snapshot.share:.0%} spent, "
+            f"best {_best(snapshot) or 'not known yet'}, {_remaining(left)}"
+        ]
+        for line in lines:
+            self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def close(self) -> None:
+        """Nothing to wipe."""
+
+
+def _counts(now: Snapshot) -> str:
+    counts = [f"{count} {state}" for state, count in now.states.items() if count]
+    return ", ".join(counts) + f" of {now.total}"
+
+
+def _best(now: Snapshot) -> str:
+    return "" if now.best is None else f"{now.best:.6g} ({now.best_label})"
+
+
+def _remaining(left: float | None) -> str:
+    return "time left not known yet" if left is None else f"about {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for a person."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

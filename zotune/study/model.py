@@ -1,0 +1,283 @@
+"""Studies: one question, a problem, a budget and a space, run by Ray Tune."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from zotune.budget import Budget
+from zotune.config import Config, parse_config
+from zotune.differences import get_difference
+from zotune.study.points import (
+    Axis,
+    Point,
+    Sampler,
+    block_problem,
+    combinations,
+    label,
+    parse_axis,
+    place,
+)
+from zotune.study.shape import (
+    NAMES,
+    OPTUNA,
+    RANDOM,
+    TOP,
+    TRIALS,
+    Shape,
+    checked,
+)
+from zotune.study.studyfile import (
+    Document,
+    StudyError,
+    apply_settings,
+    read_document,
+)
+
+if TYPE_CHECKING:
+    from ray import tune
+
+STORAGE = "results"
+"""Where launches go unless told otherwise."""
+
+
+class Skipped(NamedTuple):
+    """A combination of the grid that no run can have, and why."""
+
+    point: Point
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{label(self.point)}: {self.reason}" if self.point else self.reason
+
+
+class Study(Shape):
+    """A study, checked whole: what is wrong with it is told at once, before Ray starts.
+
+    The keys are those of a study file. In Python::
+
+        study = zotune.Study(
+            name="mine",
+            problem={"name": "quadratic", "dim": 50},
+            budget=2000,
+            space={"estimator": ["avg", "align"], "q": [1, 10]},
+        )
+        results = study.run(storage_path="results")
+
+    >>> study = Study(name="s", problem="quadratic", budget=500, space={"q": [1, 1000]})
+    >>> [str(skipped) for skipped in study.skipped], study.size
+    (['q=1000: one step costs 1000 of a budget of 500 directions'], 1)
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        _check(Document(settings))
+        super().__init__(**settings)
+
+    @classmethod
+    def unchecked(cls, settings: Mapping[str, Any]) -> Study:
+        """A study whose keys have the right shape, and which may still be impossible."""
+        shape = Shape(**settings)
+        return cls.model_construct(_fields_set=shape.model_fields_set, **shape.__dict__)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Study:
+        """A study from the mapping that a file would hold."""
+        return cls(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mapping that a file would hold, without what was left out."""
+        return self.model_dump(exclude_unset=True)
+
+    def to_yaml(self) -> str:
+        """The study as a file."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+    @cached_property
+    def axes(self) -> dict[str, Axis]:
+        """Values of every key of the space."""
+        return {key: self._axis(key, written) for key, written in self.space.items()}
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What all trials share."""
+        given = self.model_dump(include={"problem", "budget", "count", "replicates", "seed"})
+        given |= {"report_every": self.reports_at}
+        fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
+        if self.replicates_as == TRIALS:
+            given["replicates"] = 1
+        named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
+        return place(named | given, fixed)
+
+    @property
+    def reports_at(self) -> int:
+        """Spent budget between two reports of a trial."""
+        return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
+
+    @cached_property
+    def trials(self) -> list[Point]:
+        """The points of a grid or a random search, in order; Optuna chooses its own."""
+        points = self.partition[0]
+        if self.search.algorithm == RANDOM:
+            points = list(self._drawn(points))
+        if self.replicates_as == TRIALS:
+            points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
+        return [] if self.search.algorithm == OPTUNA else points
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Combinations of the grid that dimension or budget do not allow."""
+        return self.partition[1]
+
+    @property
+    def size(self) -> int:
+        """The number of trials."""
+        return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def largest_step(self) -> int:
+        """The most that one step of any trial takes from the budget."""
+        return max(_cost(c) for p in self.partition[0] for c in self.extremes(p))
+
+    def configuration(self, point: Mapping[str, Any]) -> Config:
+        """The configuration of the trial at a point."""
+        return parse_config(place(self.config, point))
+
+    def smoke(self) -> Study:
+        """The same study at a size that takes seconds."""
+        from zotune.study.smoke import smoked
+
+        return Study(**smoked(self))
+
+    def tuner(
+        self,
+        *,
+        storage_path: str | Path = STORAGE,
+        name: str | None = None,
+        callbacks: Sequence[Any] = (),
+        trainable: Any = None,
+        **tune_config: Any,
+    ) -> tune.Tuner:
+        """An unfitted ``tune.Tuner`` for the study, to change or to fit.
+
+        Args:
+            storage_path: trials go to ``<storage_path>/<study>/<name>/``.
+            name: of the launch; a new one unless given.
+            callbacks: Tune callbacks; they see results before Tune's own loggers.
+            trainable: ``zotune.ZOTrainable`` unless given.
+            tune_config: further options of ``tune.TuneConfig``, before all others.
+        """
+        from zotune.study.tuning import build_tuner
+
+        return build_tuner(
+            self,
+            storage_path=Path(storage_path),
+            name=name,
+            callbacks=callbacks,
+            trainable=trainable,
+            **tune_config,
+        )
+
+    def run(
+        self,
+        *,
+        storage_path: str | Path = STORAGE,
+        callbacks: Sequence[Any] = (),
+        address: str | None = None,
+    ) -> tune.ResultGrid:
+        """Run the study to its end, in its own launch folder, and return Tune's results.
+
+        Args:
+            storage_path: the launch goes to ``<storage_path>/<study>/<launch>/``.
+            callbacks: Tune callbacks of yours.
+            address: of a running Ray cluster; this machine unless given, or the Ray of this
+                process if it has one.
+        """
+        from zotune.study.launch import new_launch
+        from zotune.study.running import run_launch
+
+        with new_launch(self, Path(storage_path)) as launch:
+            return run_launch(launch, callbacks=callbacks, address=address).results
+
+    def _axis(self, key: str, written: Any) -> Axis:
+        axis = parse_axis(key, written)
+        if isinstance(axis, Sampler):
+            if axis.kind != "choice":
+                return axis
+            return Sampler("choice", tuple(checked(key, v, self.problem) for v in axis.values))
+        return [checked(key, value, self.problem) for value in axis]
+
+    @cached_property
+    def grid(self) -> dict[str, list[Any]]:
+        """Keys of the space that are lists."""
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, list)}
+
+    @cached_property
+    def sampled(self) -> dict[str, Sampler]:
+        """Keys of the space that are drawn."""
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Sampler)}
+
+    def extremes(self, point: Point) -> Iterator[Config]:
+        """Configurations that stand for all that can be drawn beside a point of the grid."""
+        ends = {
+            key: sampler.ends if key in DECISIVE else sampler.ends[:1]
+            for key, sampler in self.sampled.items()
+        }
+        return (self.configuration(point | drawn) for drawn in combinations(ends))
+
+    @cached_property
+    def partition(self) -> tuple[list[Point], list[Skipped]]:
+        """Points of the grid that can be run, and those that cannot."""
+        kept, skipped = [], []
+        for point in combinations(self.grid):
+            reasons = [block_problem(config) for config in self.extremes(point)]
+            if all(reasons):
+                skipped.append(Skipped(point, str(reasons[0])))
+            else:
+                kept.append(point)
+        return kept, skipped
+
+    def _drawn(self, points: list[Point]) -> Iterator[Point]:
+        """Points of a random search: the grid in turn, every turn with draws of its own."""
+        rng = np.random.default_rng([self.seed % 2**64, *self.name.encode()])
+        drawn: Point = {}
+        for at in range(self.search.trials or 0):
+            if at % len(points) == 0:
+                drawn = {key: sampler.draw(rng) for key, sampler in self.sampled.items()}
+            yield points[at % len(points)] | drawn
+
+
+DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "problem.dim")
+"""Settings on which it depends whether a run is possible."""
+
+
+def _cost(config: Config) -> int:
+    budget = Budget(config.budget, config.count, get_difference(config.difference))
+    return min(config.budget, budget.cost(config.q))
+
+
+def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Study:
+    """A study that comes with zotune, or one in a file of yours.
+
+    Args:
+        name_or_path: such as ``"strongly-convex"``, or the path of a ``.yaml`` file.
+        settings: changes as on the command line: ``["budget=500", "space.q=[1,10]"]``.
+
+    >>> load_study("strongly-convex").budget
+    20000
+    """
+    document = apply_settings(read_document(name_or_path), settings, TOP)
+    _check(document)
+    return Study.unchecked(document.data)
+
+
+def _check(document: Document) -> None:
+    from zotune.study.checks import complaints
+
+    found = complaints(document.data)
+    if found:
+        raise StudyError(document.lines(found))

@@ -1,0 +1,188 @@
+"""The points of a study's space: grids, samplers, and the combinations that cannot be run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from zotune.budget import Budget
+from zotune.config import Config
+from zotune.differences import get_difference
+from zotune.directions import DIRECTIONS as DIRECTION_KINDS
+from zotune.errors import ConfigError, nearest
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import PROBLEMS
+from zotune.steps import StepRule
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Point = dict[str, Any]
+"""One value for every key of the space."""
+
+MOST = 10_000
+"""Combinations that a grid may have."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A distribution over the values of one key, as a study file writes it.
+
+    ``[low, high]`` includes both ends, for whole numbers too.
+    """
+
+    kind: str
+    values: tuple[Any, ...]
+
+    @property
+    def ends(self) -> list[Any]:
+        """Values that stand for all: every choice, or both ends."""
+        return list(self.values)
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """One value."""
+        if self.kind == "choice":
+            return self.values[int(rng.integers(len(self.values)))]
+        low, high = self.values
+        if self.kind == "uniform":
+            return float(rng.uniform(low, high))
+        if self.kind == "randint":
+            return int(rng.integers(low, high + 1))
+        if self.kind == "loguniform":
+            return float(math.exp(rng.uniform(math.log(low), math.log(high))))
+        return min(high, int(math.exp(rng.uniform(math.log(low), math.log(high + 1)))))
+
+    def domain(self) -> Any:
+        """The same for Ray Tune, whose whole numbers end before their end."""
+        from ray import tune
+
+        if self.kind == "choice":
+            return tune.choice(list(self.values))
+        low, high = self.values
+        whole = self.kind in WHOLE
+        return getattr(tune, self.kind)(low, high + 1 if whole else high)
+
+
+RANGES = ("uniform", "loguniform", "randint", "lograndint")
+WHOLE = ("randint", "lograndint")
+SAMPLERS = ("choice", *RANGES)
+Axis = list[Any] | Sampler
+"""The values of one key: a grid, or a distribution."""
+
+
+def parse_axis(key: str, written: Any) -> Axis:
+    """What a study file says about one key of the space, or what is wrong with it."""
+    if isinstance(written, Sampler):
+        return written
+    if isinstance(written, list | tuple):
+        return _values(f"the list of {key}", list(written))
+    if not isinstance(written, Mapping):
+        raise ConfigError(
+            f"{key} must be a list (a grid) or one of {{{': …}, {'.join(SAMPLERS)}: …}} in space, "
+            f"got {written!r}; a single value belongs under fixed"
+        )
+    if len(written) != 1:
+        raise ConfigError(f"{key} takes one distribution, got {len(written)}: {dict(written)!r}")
+    ((kind, values),) = written.items()
+    if kind not in SAMPLERS:
+        raise ConfigError(
+            f"{kind!r} is not a distribution{nearest(str(kind), SAMPLERS)}; "
+            f"known: {', '.join(SAMPLERS)}"
+        )
+    if kind == "choice":
+        if not isinstance(values, list | tuple):
+            raise ConfigError(f"choice of {key} must be a list, got {values!r}")
+        return Sampler(kind, tuple(_values(f"the choice of {key}", list(values))))
+    return Sampler(kind, _ends(key, kind, values))
+
+
+def _values(what: str, values: list[Any]) -> list[Any]:
+    if not values:
+        raise ConfigError(f"{what} must have at least one value, got []")
+    twice = [value for at, value in enumerate(values) if value in values[:at]]
+    if twice:
+        raise ConfigError(f"{what} has {twice[0]!r} twice; keep one")
+    return values
+
+
+def _ends(key: str, kind: str, values: Any) -> tuple[Any, Any]:
+    """Both ends of a range, in order and of the kind that the distribution needs."""
+    number = int if kind in WHOLE else (int, float)
+    fits = (
+        isinstance(values, list | tuple)
+        and len(values) == 2
+        and all(isinstance(v, number) and not isinstance(v, bool) for v in values)
+        and all(math.isfinite(v) for v in values)
+        and values[0] < values[1]
+        and (not kind.startswith("log") or values[0] > 0)
+    )
+    if not fits:
+        what = "whole numbers" if kind in WHOLE else "numbers"
+        above = " above 0" if kind.startswith("log") else ""
+        raise ConfigError(f"{kind} of {key} must be [low, high], two {what}{above}, got {values!r}")
+    return values[0], values[1]
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[Point]:
+    """Every combination; the first key changes fastest, so that neighbours cost about the same."""
+    keys = list(axes)
+    for values in product(*(axes[key] for key in reversed(keys))):
+        yield dict(zip(keys, reversed(values), strict=True))
+
+
+def size(axes: Mapping[str, Sequence[Any]]) -> int:
+    """How many combinations there are."""
+    return math.prod(len(values) for values in axes.values())
+
+
+def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with the point's values in it; ``problem.dim`` goes into the problem."""
+    placed = dict(config)
+    for key, value in point.items():
+        first, _, option = key.partition(".")
+        if option:
+            placed[first] = {**placed.get(first, {}), option: value}
+        else:
+            placed[key] = value
+    return placed
+
+
+def block_problem(config: Config) -> str | None:
+    """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
+    dim, q = dimension(config.problem), config.q
+    for what, limited in (
+        (config.estimator, ESTIMATORS[config.estimator].at_most_dim),
+        (config.directions, DIRECTION_KINDS[config.directions].orthogonal),
+    ):
+        if limited and q > dim:
+            return f"{what} needs q ≤ d, and d = {dim}"
+    budget = Budget(config.budget, config.count, get_difference(config.difference))
+    if budget.cost(q) > budget.limit:
+        return f"one step costs {budget.cost(q)} of a budget of {budget.limit} {config.count}"
+    return None
+
+
+def check_step(config: Config) -> None:
+    """Refuse a step rule that lacks what it needs."""
+    estimator, directions = ESTIMATORS[config.estimator], DIRECTION_KINDS[config.directions]
+    dim = dimension(config.problem)
+    StepRule(config.step, config.eta, config.q, dim, estimator, directions)
+
+
+def dimension(problem: Mapping[str, Any]) -> int:
+    """d of a problem's mapping, without building it."""
+    return int(problem.get("dim", PROBLEMS[problem["name"]].options.get("dim", 1)))
+
+
+def label(point: Mapping[str, Any]) -> str:
+    """A point for a person: ``avg q=10 eta=2``."""
+    rest = [f"{key}={short(value)}" for key, value in point.items() if key != "estimator"]
+    return " ".join([*([str(point["estimator"])] if "estimator" in point else []), *rest])
+
+
+def short(value: Any) -> str:
+    """A value in few characters."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

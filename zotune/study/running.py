@@ -1,0 +1,144 @@
+"""Running a launch, from its start or from where it was left, until it ends or Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from zotune.study.launch import FINISHED, INTERRUPTED, Launch, LaunchError
+from zotune.study.quiet import ray_running
+
+if TYPE_CHECKING:
+    from ray import tune
+
+
+TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a launch."""
+
+    launch: Launch
+    results: tune.ResultGrid
+    interrupted: bool
+    seconds: float
+    """Wall time of the trials, without Ray's own start."""
+
+
+class Interrupt:
+    """Whether Ctrl-C was pressed."""
+
+    pressed = False
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Let the first Ctrl-C end Tune's loop with its state saved, and the second end everything.
+
+    Tune's own handler cannot be asked whether it was called. Tune listens to SIGUSR1 in the same
+    way, so our handler calls that one; before Tune listens, Ctrl-C is an ordinary one.
+    """
+    noted = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        stop = signal.getsignal(signal.SIGUSR1)
+        again, noted.pressed = noted.pressed, True
+        if again or not callable(stop):
+            raise KeyboardInterrupt
+        stop(number, frame)
+        signal.signal(signal.SIGINT, handle)
+
+    before = [(s, signal.getsignal(s)) for s in (signal.SIGINT, signal.SIGUSR1)]
+    environment = os.environ.get(TUNES_OWN)
+    os.environ[TUNES_OWN] = "1"
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield noted
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        del os.environ[TUNES_OWN]
+        if environment is not None:
+            os.environ[TUNES_OWN] = environment
+
+
+def run_launch(
+    launch: Launch,
+    *,
+    callbacks: Sequence[Any] = (),
+    address: str | None = None,
+    resume: bool = False,
+) -> Outcome:
+    """Run a launch to its end, and write down what became of it.
+
+    Args:
+        launch: held by this process.
+        callbacks: Tune callbacks; a resumed launch has those it was started with.
+        address: of a running cluster; this machine, or the Ray of this process, unless given.
+        resume: continue where it was left.
+    """
+    with ray_running(address), interruptible() as interrupt:
+        _check_resources(launch)
+        tuner = _restored(launch) if resume else None
+        if tuner is None:
+            tuner = launch.study.tuner(
+                storage_path=launch.storage, name=launch.id, callbacks=callbacks
+            )
+        start = monotonic()
+        try:
+            results = tuner.fit()
+        except KeyboardInterrupt:
+            launch.record(INTERRUPTED)
+            raise
+        seconds = monotonic() - start
+    state = INTERRUPTED if interrupt.pressed else FINISHED
+    return Outcome(launch.record(state), results, interrupt.pressed, seconds)
+
+
+def _check_resources(launch: Launch) -> None:
+    """Refuse trials that no machine can hold; Tune would wait for one for ever."""
+    import ray
+
+    wanted = launch.study.resources
+    known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    nodes = [node["Resources"] for node in known if node["Alive"]]
+    for name, share in (("CPU", wanted.cpu), ("GPU", wanted.gpu)):
+        most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+        if share > most:
+            launch.record(FINISHED, refused=True)
+            raise LaunchError(
+                f"a trial wants {share:g} {name}, and the largest machine has {most:g}; "
+                f"lower resources.{name.lower()}"
+            )
+
+
+def _restored(launch: Launch) -> tune.Tuner | None:
+    """The Tuner as it was saved; None where the launch was killed before Tune saved any trial."""
+    from ray import tune
+
+    from zotune.study.tuning import bound_trainable
+
+    if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
+        return None
+    return tune.Tuner.restore(str(launch.folder), trainable=bound_trainable(launch.study))
+
+
+def _has_trials(folder: Path) -> bool:
+    """Whether the newest of Tune's state files is whole and knows a trial."""
+    states = sorted(folder.glob("experiment_state-*.json"))
+    try:
+        return bool(states and json.loads(states[-1].read_text(encoding="utf-8"))["trial_data"])
+    except (ValueError, KeyError, OSError):
+        return False

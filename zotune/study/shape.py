@@ -1,0 +1,246 @@
+"""What the keys of a study may hold, and everything that is wrong with one, all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from zotune.config import Config, describe, parse_config
+from zotune.errors import ConfigError, ZotuneError, nearest, one_of
+from zotune.objectives import PROBLEMS, build_problem
+from zotune.study.points import Axis, Sampler, parse_axis
+from zotune.study.studyfile import Complaint, Path_
+
+GRID, RANDOM, OPTUNA = "grid", "random", "optuna"
+NO_SCHEDULER, ASHA, MEDIAN = "none", "asha", "median"
+ROWS, TRIALS = "rows", "trials"
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError(f"must be a number, got {value!r}")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
+
+
+class Part(BaseModel):
+    """A mapping of a study file: known keys only, and no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Search(Part):
+    """How the points of the space are chosen."""
+
+    algorithm: Literal["grid", "random", "optuna"] = "grid"
+    trials: Whole | None = Field(None, ge=1)
+    """The total number of trials; a grid counts its own."""
+
+
+class Resources(Part):
+    """What one trial gets."""
+
+    cpu: Number = Field(1, ge=0)
+    gpu: Number = Field(0, ge=0)
+
+
+class Stop(Part):
+    """What ends trials, or the study, besides the budget."""
+
+    loss: Number | None = None
+    """A trial ends at a report whose loss is no more."""
+    plateau: Whole | None = Field(None, ge=1)
+    """A trial ends after so many reports without a new best loss."""
+    seconds: Number | None = Field(None, gt=0)
+    """The study ends when so much wall time has passed."""
+
+
+class Shape(Part):
+    """The keys of a study."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    question: str = ""
+    problem: dict[str, Any]
+    budget: Whole = Field(ge=1)
+    count: Literal["directions", "evaluations"] = "directions"
+    replicates: Whole = Field(1, ge=1)
+    replicates_as: Literal["rows", "trials"] = "rows"
+    seed: Whole = 0
+    space: dict[str, Any] = Field(default_factory=dict)
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    search: Search = Field(default_factory=lambda: Search(trials=None))
+    scheduler: Literal["none", "asha", "median"] = "none"
+    resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
+    stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
+    report_every: Whole | None = Field(None, ge=1)
+
+    @field_validator("problem", mode="before")
+    @classmethod
+    def _problem_is_a_mapping(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+
+TOP = tuple(Shape.model_fields)
+PARTS: dict[str, type[Part]] = {"search": Search, "resources": Resources, "stop": Stop}
+STUDY_WIDE = [key for key in TOP if key in Config.model_fields and key != "problem"]
+"""Settings that all trials of a study share."""
+SETTINGS = [key for key in Config.model_fields if key not in (*STUDY_WIDE, "problem", "replicate")]
+"""Settings that may be fixed or searched."""
+
+
+def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
+    """What is wrong with the keys and the kinds of their values."""
+    try:
+        Shape(**data)
+    except ValidationError as error:
+        for problem in error.errors():
+            path = tuple(str(part) for part in problem["loc"])
+            yield Complaint(path[:2], _described(path, dict(problem)))
+
+
+def _described(path: Path_, problem: dict[str, Any]) -> str:
+    key, came = ".".join(path), problem.get("input")
+    match problem["type"]:
+        case "value_error":
+            return f"{key} {problem['ctx']['error']}"
+        case "missing":
+            return f"{key} is missing; a study needs name, problem and budget"
+        case "extra_forbidden":
+            return _not_a_key(path)
+        case "literal_error":
+            known = re.findall("'([^']*)'", problem["ctx"]["expected"])
+            return _unknown_name(key, came, known)
+        case "string_pattern_mismatch":
+            return f"name must be letters, digits, '-', '_' and '.', for a folder; got {came!r}"
+        case "model_type" | "dict_type":
+            return f"{key} must be a mapping, got {came!r}"
+        case _:
+            return describe(problem)
+
+
+def _unknown_name(key: str, came: Any, known: list[str]) -> str:
+    try:
+        return one_of(key, came, known)
+    except ConfigError as error:
+        return str(error)
+
+
+def _not_a_key(path: Path_) -> str:
+    key = path[-1]
+    if len(path) > 1:
+        known = list(PARTS[path[0]].model_fields)
+        return f"{key!r} is not a key of {path[0]}{nearest(key, known)}; keys: {', '.join(known)}"
+    if key in SETTINGS:
+        return f"{key!r} is a setting of a trial; it belongs under fixed, or under space as a list"
+    return f"{key!r} is not a key of a study{nearest(key, TOP)}; keys: {', '.join(TOP)}"
+
+
+def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
+    """Unknown names and options; then the values, by building a small instance."""
+    if "name" not in problem:
+        yield Complaint(("problem",), f"problem needs a name; known: {', '.join(PROBLEMS)}")
+        return
+    try:
+        entry = PROBLEMS[problem["name"]]
+    except ZotuneError as error:
+        yield Complaint(("problem", "name"), str(error))
+        return
+    unknown = [key for key in problem if key != "name" and key not in entry.options]
+    for key in unknown:
+        yield Complaint(
+            ("problem", key),
+            f"problem {entry.name!r} has no option {key!r}{nearest(str(key), entry.options)}; "
+            f"it takes {', '.join(entry.options)}",
+        )
+    if not unknown:
+        yield from _instance_complaints(problem)
+
+
+def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
+    small = {key: _small(value) for key, value in problem.items()}
+    try:
+        build_problem(small)
+    except (ZotuneError, TypeError, ValueError) as error:
+        keys = [key for key in problem if f"problem.{key}" in str(error)]
+        text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"
+        yield Complaint(("problem", *keys[:1]), text)
+
+
+def _small(value: Any) -> Any:
+    """Sizes cost time; whether they are sizes shows in small ones too."""
+    return min(value, 8) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def entry_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
+    """What is wrong with the keys and values of ``fixed`` and ``space``."""
+    fixed, space = data.get("fixed", {}), data.get("space", {})
+    problem = data.get("problem")
+    for section, entries in (("fixed", fixed), ("space", space)):
+        if not isinstance(entries, Mapping):
+            continue
+        for key, written in entries.items():
+            for message in _entry(section, str(key), written, problem):
+                yield Complaint((section, str(key)), message)
+    if isinstance(fixed, Mapping) and isinstance(space, Mapping):
+        for key in space:
+            if key in fixed:
+                yield Complaint(("space", key), f"{key} is both searched and fixed; keep one")
+
+
+def _entry(section: str, key: str, written: Any, problem: Any) -> Iterator[str]:
+    name = problem.get("name") if isinstance(problem, Mapping) else problem
+    options = PROBLEMS[name].options if isinstance(name, str) and name in PROBLEMS else None
+    searchable = [*SETTINGS, *(f"problem.{option}" for option in options or ())]
+    if key in STUDY_WIDE or key == "problem":
+        yield f"{key} holds for the whole study; it belongs at the top of the file"
+    elif key == "replicate":
+        yield "replicate is numbered by the study; say replicates: N at the top of the file"
+    elif key.startswith("problem.") and options is None:
+        return
+    elif key not in searchable:
+        near = nearest(key, [*searchable, *TOP])
+        yield f"{key!r} is not a setting{near}; settings: {', '.join(SETTINGS)}"
+    else:
+        yield from _value_complaints(section, key, written, problem)
+
+
+def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Iterator[str]:
+    try:
+        axis: Axis = parse_axis(key, written) if section == "space" else [written]
+    except ConfigError as error:
+        yield str(error)
+        return
+    if isinstance(axis, Sampler) and axis.kind != "choice" and not _is_numeric(key):
+        yield f"{key} is a name, which {axis.kind} cannot draw; use {{choice: […]}}"
+        return
+    for value in axis.ends if isinstance(axis, Sampler) else axis:
+        try:
+            checked(key, value, problem)
+        except ConfigError as error:
+            yield str(error)
+
+
+NAMES = ("estimator", "directions", "difference", "step")
+
+
+def _is_numeric(key: str) -> bool:
+    return key not in NAMES
+
+
+def checked(key: str, value: Any, problem: Any) -> Any:
+    """A setting's value as configurations hold it."""
+    if key.startswith("problem."):
+        mapping = {"name": problem} if isinstance(problem, str) else dict(problem)
+        found = [c.message for c in problem_complaints(mapping | {key[len("problem.") :]: value})]
+        if found:
+            raise ConfigError(found[0])
+        return value
+    if isinstance(value, bool) and key not in ("curve", "diagnostics"):
+        raise ConfigError(f"{key} must be no yes or no, got {value!r}")
+    return getattr(parse_config({"budget": 1, key: value}), key)

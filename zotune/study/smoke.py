@@ -1,0 +1,55 @@
+"""A study at a size that takes seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zotune.objectives import PROBLEMS
+from zotune.study.points import size
+from zotune.study.shape import RANDOM
+
+if TYPE_CHECKING:
+    from zotune.study.model import Study
+
+SIZES = {"dim": 20, "samples": 100, "batch": 8}
+"""The most that a problem's sizes may be."""
+BUDGET, REPLICATES, TRIALS = 200, 2, 4
+
+
+def smoked(study: Study) -> dict[str, Any]:
+    """The mapping of a study, made small."""
+    data = study.to_dict()
+    data.pop("report_every", None)
+    data |= {
+        "name": f"{study.name}-smoke",
+        "problem": {**study.problem, **_sizes(study)},
+        "budget": min(study.budget, BUDGET),
+        "replicates": min(study.replicates, REPLICATES),
+        "space": {k: _fewer(k, v) for k, v in study.space.items() if k != "problem.dim"},
+    }
+    if "q" in study.fixed:
+        data["fixed"] = {**study.fixed, "q": min(study.fixed["q"], SIZES["dim"])}
+    if study.search.trials is not None:
+        lists = {k: v for k, v in data["space"].items() if isinstance(v, list)}
+        least = size(lists) if study.search.algorithm == RANDOM else 1
+        trials = max(least, min(study.search.trials, TRIALS))
+        data["search"] = {"algorithm": study.search.algorithm, "trials": trials}
+    return data
+
+
+def _sizes(study: Study) -> dict[str, int]:
+    options = PROBLEMS[study.problem["name"]].options | study.problem
+    return {key: min(options[key], most) for key, most in SIZES.items() if key in options}
+
+
+def _fewer(key: str, written: Any) -> Any:
+    """The first and the last of a list; blocks that the small dimension allows."""
+    if key == "q" and isinstance(written, list):
+        return sorted({min(q, SIZES["dim"]) for q in written})
+    if key == "q":
+        ((kind, values),) = written.items()
+        small = sorted({min(q, SIZES["dim"]) for q in values})
+        return {kind if len(small) > 1 else "choice": small}
+    if isinstance(written, list) and key != "estimator":
+        return list(dict.fromkeys([written[0], written[-1]]))
+    return written

@@ -1,0 +1,207 @@
+"""Study files: mappings in which every entry knows its line, and what ``--set`` changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from zotune.errors import ConfigError, unknown
+
+Path_ = tuple[str, ...]
+"""Keys from the top of a study to an entry: ("space", "q")."""
+
+SUFFIXES = (".yaml", ".yml")
+
+
+class Complaint(NamedTuple):
+    """What is wrong with one entry."""
+
+    path: Path_
+    message: str
+
+
+class StudyError(ConfigError):
+    """A study that cannot be run; ``problems`` has one line for everything that is wrong."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as everybody means it, and no key stands twice."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+\Z"),
+    list("-+.0123456789"),
+)
+
+
+@dataclass
+class Document:
+    """The entries of a study, and where each was written."""
+
+    data: dict[str, Any]
+    places: dict[Path_, str] = field(default_factory=dict)
+    source: str = ""
+
+    def lines(self, complaints: Iterable[Complaint]) -> list[str]:
+        """Complaints with the places they are about, in the order of the file."""
+        placed = [(self._place(complaint.path), complaint.message) for complaint in complaints]
+        placed.sort(key=lambda pair: int(pair[0].rpartition(":")[2]) if _has_line(pair[0]) else 0)
+        return [f"{place}: {message}" if place else message for place, message in placed]
+
+    def _place(self, path: Path_) -> str:
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, self.source)
+
+
+def _has_line(place: str) -> bool:
+    return place.rpartition(":")[2].isdigit()
+
+
+def read_value(text: str) -> Any:
+    """A value as it would be read from a study file."""
+    return yaml.load(text, _Loader)
+
+
+def read_document(name_or_path: str | Path) -> Document:
+    """The study of that name, or in that file."""
+    path = Path(name_or_path)
+    if path.suffix in SUFFIXES or path.is_file():
+        if not path.is_file():
+            raise StudyError([f"no study file at {path}; `zotune list` shows the studies by name"])
+        return parse_document(path.read_text(encoding="utf-8"), str(path))
+    shipped = shipped_studies()
+    if str(name_or_path) not in shipped:
+        raise StudyError([f"{unknown('study', str(name_or_path), shipped)}; or give a .yaml file"])
+    return parse_document(shipped[str(name_or_path)], f"{name_or_path}.yaml")
+
+
+def shipped_studies() -> dict[str, str]:
+    """Texts of the studies that come with zotune, by name."""
+    files = resources.files("zotune.studies").iterdir()
+    named = {file.name: file for file in files if file.name.endswith(".yaml")}
+    return {
+        name.removesuffix(".yaml"): named[name].read_text(encoding="utf-8")
+        for name in sorted(named)
+    }
+
+
+def parse_document(text: str, source: str = "study") -> Document:
+    """A study's text as a mapping, or the line at which it stops being YAML."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        data = loader.construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f"{source}:{mark.line + 1}" if mark else source
+        raise StudyError([f"{at}: this is not YAML: {error.problem or error.context}"]) from None
+    finally:
+        loader.dispose()
+    if node is None or not isinstance(data, dict):
+        found = "nothing" if data is None else type(data).__name__
+        raise StudyError(
+            [f"{source}: a study is a mapping with name, problem, budget, …, got {found}"]
+        )
+    twice = [f"{source}:{line}: {key} stands twice; keep one" for key, line in _twice(node)]
+    if twice:
+        raise StudyError(twice)
+    return Document(data, dict(_places(node, (), source)), source)
+
+
+def _places(node: yaml.Node, path: Path_, source: str) -> Iterator[tuple[Path_, str]]:
+    """Where every entry of every mapping begins."""
+    yield path, f"{source}:{node.start_mark.line + 1}"
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = (*path, str(key.value))
+            yield from _places(value, below, source)
+            yield below, f"{source}:{key.start_mark.line + 1}"
+
+
+def _twice(node: yaml.Node) -> Iterator[tuple[str, int]]:
+    """Keys that a mapping has more than once, with the later line."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield str(key.value), key.start_mark.line + 1
+            seen.add(key.value)
+            yield from _twice(value)
+
+
+SECTIONS = ("space", "fixed")
+"""Where configuration keys live; their dots belong to the key."""
+
+
+def apply_settings(document: Document, settings: Iterable[str], keys: Iterable[str]) -> Document:
+    """The document after ``--set path=value``, each read like a line of the file.
+
+    Args:
+        document: as it was read.
+        settings: texts such as ``space.q=[1,10]`` or ``budget=500``.
+        keys: the keys at the top of a study; any other bare key goes to ``fixed``.
+    """
+    changed = Document(deepcopy(document.data), dict(document.places), document.source)
+    top = list(keys)
+    complaints = [text for setting in settings for text in _apply(changed, setting, top)]
+    if complaints:
+        raise StudyError(complaints)
+    return changed
+
+
+def _apply(document: Document, setting: str, top: list[str]) -> Iterator[str]:
+    name, equals, text = setting.partition("=")
+    name, place = name.strip(), f"--set {setting}"
+    if not equals or not name:
+        yield f"{place}: write it as path=value, such as space.q=[1,10] or budget=500"
+        return
+    try:
+        value = read_value(text)
+    except yaml.YAMLError:
+        yield f"{place}: the value is not YAML; quote it for the shell, such as 'space.q=[1,10]'"
+        return
+    path = _path_of(name, top)
+    if path[0] in SECTIONS and len(path) == 2:
+        _forget(document.data, path)
+    parent = document.data
+    for key in path[:-1]:
+        below = parent.get(key)
+        if key == "problem" and isinstance(below, str):
+            below = {"name": below}
+        if not isinstance(below, dict):
+            below = {}
+        parent[key] = below
+        parent = below
+    parent[path[-1]] = value
+    document.places = {k: v for k, v in document.places.items() if k[: len(path)] != path}
+    document.places[path] = place
+
+
+def _path_of(name: str, top: list[str]) -> Path_:
+    """The entry that a dotted name stands for; a bare configuration key is a fixed one."""
+    first, _, rest = name.partition(".")
+    if first in SECTIONS and rest:
+        return (first, rest)
+    if first in top:
+        return tuple(name.split("."))
+    return ("fixed", name)
+
+
+def _forget(data: dict[str, Any], path: Path_) -> None:
+    """A key that is searched anew is no longer fixed, and the other way round."""
+    for section in SECTIONS:
+        if section != path[0] and isinstance(data.get(section), Mapping):
+            data[section] = {k: v for k, v in data[section].items() if k != path[1]}

@@ -1,0 +1,189 @@
+"""What came out of a launch: the best of each estimator and q, what failed, what to type next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from zotune.study.points import label, place, short
+from zotune.study.running import Outcome
+
+if TYPE_CHECKING:
+    from ray import tune
+    from rich.table import Table
+
+FIGURE = "curves.png"
+EARLY, SO_FAR = "stopped early", "so far"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One configuration: a trial, or several that are replicates of one."""
+
+    estimator: str
+    q: int
+    searched: dict[str, Any]
+    """The other keys that the study searched."""
+    loss: float
+    loss_std: float
+    gap: float | None
+    spent: int
+    steps: int
+    status: str
+    trials: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed, and the last line of its traceback."""
+
+    trial: str
+    point: dict[str, Any]
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.trial} ({label(self.point)}): {self.error}"
+
+
+def entries(outcome: Outcome) -> list[Entry]:
+    """Every configuration that has a loss, the lowest first."""
+    searched = _searched_keys(outcome)
+    unfinished = SO_FAR if outcome.interrupted else EARLY
+    groups: defaultdict[str, list[tune.Result]] = defaultdict(list)
+    for result in _each(outcome.results):
+        if result.error is None and result.metrics and "loss" in result.metrics:
+            groups[str([_lookup(result.config, key) for key in searched])].append(result)
+    found = (_entry(group, searched, unfinished) for group in groups.values())
+    return sorted(found, key=lambda entry: entry.loss)
+
+
+def _each(results: tune.ResultGrid) -> list[tune.Result]:
+    return [results[at] for at in range(len(results))]
+
+
+def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> Entry:
+    rows: list[dict[str, Any]] = [result.metrics or {} for result in group]
+    config, losses = group[0].config or {}, [row["loss"] for row in rows]
+    gaps = [row["gap"] for row in rows if row["gap"] is not None]
+    return Entry(
+        estimator=config["estimator"],
+        q=config["q"],
+        searched={k: _lookup(config, k) for k in searched if k not in ("estimator", "q")},
+        loss=fmean(losses),
+        loss_std=stdev(losses) if len(losses) > 1 else rows[0]["loss_std"],
+        gap=fmean(gaps) if gaps else None,
+        spent=max(row["spent"] for row in rows),
+        steps=max(row["steps"] for row in rows),
+        status=_status(rows, unfinished),
+        trials=tuple(row["trial_id"] for row in rows),
+    )
+
+
+def _status(rows: list[dict[str, Any]], unfinished: str) -> str:
+    """One word; Tune calls all trials terminated, but a row that says running is to be believed."""
+    words = [unfinished if row["status"] == "running" else row["status"] for row in rows]
+    return str(words[0]) if len(set(words)) == 1 else "mixed"
+
+
+def _lookup(config: Mapping[str, Any] | None, key: str) -> Any:
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def best_entries(all_entries: list[Entry]) -> list[Entry]:
+    """The best of each estimator and q."""
+    best: dict[tuple[str, int], Entry] = {}
+    for entry in all_entries:
+        best.setdefault((entry.estimator, entry.q), entry)
+    return [best[key] for key in sorted(best)]
+
+
+def failures(outcome: Outcome) -> list[Failure]:
+    """Trials that failed."""
+    found = []
+    for result in _each(outcome.results):
+        if result.error is not None:
+            trial = Path(result.path).name.rsplit("_", 2)[0]
+            point = _point(outcome, trial, result)
+            found.append(Failure(trial, point, _last_line(result.error)))
+    return found
+
+
+def _point(outcome: Outcome, trial: str, result: tune.Result) -> dict[str, Any]:
+    """Where a trial stood, by its number: one that failed at once may have its actor's last row."""
+    study, at = outcome.launch.study, trial.rpartition("_")[2]
+    known = at.isdigit() and int(at) < len(study.trials)
+    config = place(study.config, study.trials[int(at)]) if known else result.config or {}
+    keys = [*_searched_keys(outcome), *(["replicate"] if config.get("replicate") else [])]
+    return {key: _lookup(config, key) for key in keys if config}
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def best_table(best: list[Entry], title: str) -> Table:
+    """The best of each estimator and q; the best of all of an estimator is marked."""
+    from rich.table import Table
+
+    more = list(best[0].searched) if best else []
+    gaps = all(entry.gap is not None for entry in best)
+    shown = Table("estimator", title=title, title_justify="left")
+    for column in ("q", *more, "gap f − f*" if gaps else "loss", "± std", "steps"):
+        shown.add_column(column, justify="right")
+    shown.add_column("")
+    for entry in best:
+        same = [other for other in best if other.estimator == entry.estimator]
+        marks = ["best"] if entry is min(same, key=lambda e: e.loss) else []
+        marks += [entry.status] if entry.status != "exhausted" else []
+        value = entry.gap if gaps and entry.gap is not None else entry.loss
+        numbers = (f"{value:.5g}", f"{entry.loss_std:.2g}", str(entry.steps))
+        middle = [short(entry.searched[key]) for key in more]
+        shown.add_row(entry.estimator, str(entry.q), *middle, *numbers, ", ".join(marks))
+    return shown
+
+
+def _searched_keys(outcome: Outcome) -> list[str]:
+    """Keys of the space, estimator and q among them or not."""
+    return list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
+
+
+def draw(outcome: Outcome, best: list[Entry]) -> Path | None:
+    """The curves of the best configurations in the launch's folder; None without any."""
+    from zotune.comparison import plot
+    from zotune.run import load_run
+
+    wanted = {entry.trials[0] for entry in best}
+    runs = [
+        load_run(result)
+        for result in _each(outcome.results)
+        if result.metrics and result.metrics.get("trial_id") in wanted and result.checkpoint
+    ]
+    runs.sort(key=lambda run: (run.config.estimator, run.config.q))
+    return plot(runs, outcome.launch.folder / FIGURE) if runs else None
+
+
+def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
+    """The outcome for a machine."""
+    launch, study = outcome.launch, outcome.launch.study
+    found = entries(outcome)
+    return {
+        "study": study.name,
+        "question": study.question,
+        "launch": launch.id,
+        "folder": str(launch.folder),
+        "figure": None if figure is None else str(figure),
+        "state": launch.state,
+        "seconds": round(outcome.seconds, 3),
+        "trials": len(outcome.results),
+        "best": [asdict(entry) for entry in best_entries(found)],
+        "failed": [asdict(failure) for failure in failures(outcome)],
+        "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
+    }

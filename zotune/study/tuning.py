@@ -1,0 +1,173 @@
+"""A study as Ray Tune sees it: search space, searcher, scheduler, stoppers, Tuner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.search.basic_variant import BasicVariantGenerator
+
+from zotune.study.launch import launch_id
+from zotune.study.model import Study
+from zotune.study.points import Point, Sampler, place
+from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER, OPTUNA
+from zotune.trainables import ZOTrainable
+
+CHECKPOINT_EVERY = 2
+"""Reports between two checkpoints of a trial."""
+RETRIES = 3
+"""How often a trial is continued when its worker was killed."""
+REDUCTION = 4
+"""One in so many trials goes on at each of ASHA's rungs."""
+MEDIAN_GRACE = 2
+"""Reports that a trial makes before the median may stop it."""
+
+
+def param_space(study: Study) -> dict[str, Any]:
+    """The search space; the points of grids and random searches are chosen by the study."""
+    domains = {
+        key: axis.domain() if isinstance(axis, Sampler) else tune.choice(axis)
+        for key, axis in study.axes.items()
+    }
+    if study.search.algorithm != OPTUNA and any("replicate" in p for p in study.trials[:1]):
+        domains["replicate"] = tune.randint(0, study.replicates)
+    return place(study.config, domains)
+
+
+def searcher(study: Study) -> Any:
+    """Optuna, or Tune's own generator bound to the study's points."""
+    if study.search.algorithm == OPTUNA:
+        from ray.tune.search.optuna import OptunaSearch
+
+        return OptunaSearch(seed=study.seed, metric="loss", mode="min")
+    return BasicVariantGenerator(points_to_evaluate=[_nested(point) for point in study.trials])
+
+
+def _nested(point: Point) -> dict[str, Any]:
+    return place({}, point)
+
+
+def grace_period(study: Study) -> int:
+    """ASHA's first rung: a report point that no step of any trial jumps over."""
+    every = study.reports_at
+    return min(study.budget, every * -(-study.largest_step // every))
+
+
+def scheduler(study: Study) -> TrialScheduler | None:
+    """What stops trials early, by spent budget; ASHA's rungs lie on report points."""
+    if study.scheduler == ASHA:
+        return ASHAScheduler(
+            time_attr="spent",
+            max_t=study.budget,
+            grace_period=grace_period(study),
+            reduction_factor=REDUCTION,
+        )
+    if study.scheduler == MEDIAN:
+        return MedianStoppingRule(
+            time_attr="spent", grace_period=MEDIAN_GRACE * study.reports_at, min_samples_required=3
+        )
+    assert study.scheduler == NO_SCHEDULER
+    return None
+
+
+class TargetLoss(tune.Stopper):
+    """Ends a trial at a report whose loss is no more than the target."""
+
+    def __init__(self, target: float) -> None:
+        self.target = target
+
+    def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+        """Whether the trial has arrived."""
+        return bool(result["loss"] <= self.target)
+
+    def stop_all(self) -> bool:
+        """The other trials go on."""
+        return False
+
+
+class Plateau(tune.Stopper):
+    """Ends a trial after so many reports in a row without a new best loss."""
+
+    def __init__(self, reports: int) -> None:
+        self.reports = reports
+        self._best: dict[str, float] = {}
+        self._idle: defaultdict[str, int] = defaultdict(int)
+
+    def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+        """Whether the trial has stood still for too long."""
+        best = float(result["best_loss"])
+        improved = best < self._best.get(trial_id, float("inf"))
+        self._best[trial_id] = min(best, self._best.get(trial_id, best))
+        self._idle[trial_id] = 0 if improved else self._idle[trial_id] + 1
+        return self._idle[trial_id] >= self.reports
+
+    def stop_all(self) -> bool:
+        """The other trials go on."""
+        return False
+
+
+def stopper(study: Study) -> tune.Stopper | None:
+    """What ends trials besides their budget."""
+    stoppers: list[tune.Stopper] = []
+    if study.stop.loss is not None:
+        stoppers.append(TargetLoss(study.stop.loss))
+    if study.stop.plateau is not None:
+        stoppers.append(Plateau(study.stop.plateau))
+    return tune.stopper.CombinedStopper(*stoppers) if stoppers else None
+
+
+def trial_folder(trial: Trial) -> str:
+    """A trial's folder: its id, and what a person looks for."""
+    config = trial.config
+    return f"{trial.trial_id}_{config.get('estimator')}_q{config.get('q')}"
+
+
+def bound_trainable(study: Study, trainable: Any = None) -> Any:
+    """The trainable with a trial's share of the machine."""
+    resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
+    return tune.with_resources(trainable or ZOTrainable, resources)
+
+
+def build_tuner(
+    study: Study,
+    *,
+    storage_path: Path,
+    name: str | None,
+    callbacks: Sequence[tune.Callback],
+    trainable: Any,
+    **tune_config: Any,
+) -> tune.Tuner:
+    """The unfitted Tuner of a study; see ``Study.tuner``."""
+    from zotune.callbacks import FailFast
+
+    options: dict[str, Any] = {
+        "metric": "loss",
+        "mode": "min",
+        "num_samples": study.size,
+        "search_alg": searcher(study),
+        "scheduler": scheduler(study),
+        "time_budget_s": study.stop.seconds,
+        "reuse_actors": True,
+        "trial_dirname_creator": trial_folder,
+    }
+    return tune.Tuner(
+        bound_trainable(study, trainable),
+        param_space=param_space(study),
+        tune_config=tune.TuneConfig(**(options | tune_config)),
+        run_config=tune.RunConfig(
+            name=name or launch_id(),
+            storage_path=str((storage_path / study.name).absolute()),
+            verbose=0,
+            callbacks=[*callbacks, FailFast()],
+            stop=stopper(study),
+            checkpoint_config=tune.CheckpointConfig(
+                checkpoint_frequency=CHECKPOINT_EVERY, num_to_keep=2, checkpoint_at_end=True
+            ),
+            failure_config=tune.FailureConfig(max_failures=RETRIES),
+        ),
+    )
