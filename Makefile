@@ -1,12 +1,14 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make study   set up, run the headline study with Ray Tune, show its result and its figure
 #   make test    set up, lint, check types, run the tests
+# and one more, for minutes:
+#   make faults  curves in MLflow while servers, drivers and deliverers die
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test lint types unit clean
+.PHONY: study test faults lint types unit clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -24,6 +26,10 @@ types: $(READY)
 
 unit: $(READY)
 	$(BIN)/python -m pytest
+
+# Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
+faults: $(READY)
+	$(BIN)/python -m pytest -m faults
 
 # The constraints pin torch to a build without gigabytes of CUDA on a CPU machine.
 $(READY): pyproject.toml constraints.txt

@@ -12,15 +12,21 @@ if __name__ == "callbacks":
     )
 
 if TYPE_CHECKING:
+    from zotune.callbacks.artifacts import run_from_mlflow
+    from zotune.callbacks.delivery import sync
     from zotune.callbacks.fail_fast import FailFast
+    from zotune.callbacks.mlflow_curves import MLflowCurves
     from zotune.callbacks.progress import Progress
 
 _HOMES = {
     "FailFast": "zotune.callbacks.fail_fast",
+    "MLflowCurves": "zotune.callbacks.mlflow_curves",
     "Progress": "zotune.callbacks.progress",
+    "run_from_mlflow": "zotune.callbacks.artifacts",
+    "sync": "zotune.callbacks.delivery",
 }
 
-__all__ = ["FailFast", "Progress"]
+__all__ = ["FailFast", "MLflowCurves", "Progress", "run_from_mlflow", "sync"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -75,8 +76,7 @@ def test_the_maths_knows_nothing_of_ray_and_mlflow() -> None:
     maths += [ROOT / f"zotune/{name}.py" for name in ("loop", "blocks", "budget", "run", "steps")]
     for path in maths:
         text = path.read_text()
-        assert "import ray" not in text, path
-        assert "mlflow" not in text.replace("MLflow", ""), path
+        assert not re.search(r"^\s*(import|from) (ray|mlflow)", text, re.MULTILINE), path
 
 
 def test_constraints_hold_names_and_versions_only() -> None:

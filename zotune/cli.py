@@ -155,6 +155,35 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
     Console().print(render(found))
 
 
+@main.command("sync")
+@click.argument(
+    "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("results")
+)
+@click.option(
+    "--tracking-uri", help="Of the store; the one each launch was started with unless given."
+)
+@click.option(
+    "--seconds",
+    default=60.0,
+    show_default=True,
+    help="How long a store that does not answer is tried.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json: bool) -> None:
+    """Deliver curve points that did not reach MLflow; what is there is not sent again."""
+    from dataclasses import asdict
+
+    from zotune.callbacks import sync
+
+    reports = sync(folder, tracking_uri, seconds=seconds)
+    if as_json:
+        click.echo(json.dumps([asdict(report) for report in reports], indent=2, default=str))
+    for report in [] if as_json else reports:
+        said = "complete" if report.is_complete else f"not complete: {report.problem}"
+        click.echo(f"{report.launch_id}: {report.points} points delivered, {said}")
+    sys.exit(0 if all(report.is_complete for report in reports) else 1)
+
+
 @main.group("bench")
 def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
@@ -196,6 +225,26 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
         click.echo(json.dumps(as_records(found), indent=2))
     else:
         console.print(table(found))
+
+
+@bench_group.command("logging")
+@click.option(
+    "--trials", default=16, show_default=True, help="Curves of 320 points that ours is told."
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def bench_logging(trials: int, as_json: bool) -> None:
+    """Points a second into MLflow, on sqlite and over http, beside Ray's own callback."""
+    from rich.console import Console
+
+    from zotune.bench.logging import as_records, logging, table
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        measurements = list(logging(trials=trials, on_case=status.update))
+    if as_json:
+        click.echo(json.dumps(as_records(measurements), indent=2))
+    else:
+        console.print(table(measurements))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,9 @@ from zotune.state import State
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+"""What MLflow calls its runs."""
 
 Problem = Objective | str | Mapping[str, Any] | Callable[[Tensor], Any]
 
@@ -194,12 +198,17 @@ def load_run(source: Any) -> Run:
     """The run behind a result or a checkpoint: the point back, not only the number.
 
     Args:
-        source: a Ray Tune ``Result`` or ``Checkpoint``, or the path of a checkpoint: its folder,
-            or the file that ``minimize`` wrote.
+        source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint: its folder, or
+            the file that ``minimize`` wrote; or the id of a run that ``MLflowCurves`` logged, in
+            the store that ``MLFLOW_TRACKING_URI`` names.
 
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``.
     """
+    if isinstance(source, str) and _RUN_ID.fullmatch(source) and not Path(source).exists():
+        from zotune.callbacks import run_from_mlflow
+
+        return run_from_mlflow(source)
     if hasattr(source, "checkpoint"):
         if source.checkpoint is None:
             raise CheckpointError(

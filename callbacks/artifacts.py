@@ -1,0 +1,73 @@
+"""The point behind a run's numbers: stored with the run, and brought back."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zotune.callbacks.stores import open_client, resolve_uri, without_credentials
+from zotune.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+    from zotune.run import Run
+
+PLACE, STATE = "point", "state.safetensors"
+LARGEST = 256 * 2**20
+"""Bytes above which a state stays in its checkpoint."""
+
+
+def upload_point(client: MlflowClient, run_id: str, checkpoint: str | None) -> str:
+    """Store a checkpoint's state with the run; why not, if it is not."""
+    if checkpoint is None or not (state := Path(checkpoint, STATE)).is_file():
+        return ""
+    if state.stat().st_size > LARGEST:
+        return f"too large to be stored here; it is in the checkpoint {state.parent.name}"
+    return keep(client, run_id, lambda: client.log_artifact(run_id, str(state), PLACE))
+
+
+def keep(client: MlflowClient, run_id: str, store: Callable[[], object]) -> str:
+    """Store an artifact; why not, if the store answers and only its place for files does not."""
+    try:
+        store()
+    except Exception as error:
+        client.get_run(run_id)  # raises where nothing answers, and everything is tried again
+        return without_credentials(f"not stored: {type(error).__name__}: {error}")[:500]
+    return ""
+
+
+def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
+    """The run behind an MLflow run: the point back, not only the number.
+
+    Args:
+        run_id: of a trial that ``MLflowCurves`` logged.
+        tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from zotune.run import load_run
+
+    client = open_client(resolve_uri(tracking_uri))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            path = client.download_artifacts(run_id, f"{PLACE}/{STATE}", folder)
+        except (MlflowException, OSError):
+            reason = "has no point" if _is_known(client, run_id) else "is not in the store"
+            raise CheckpointError(
+                f"MLflow run {run_id} {reason}; it must be a trial that ended with a checkpoint, "
+                "logged by zotune.callbacks.MLflowCurves"
+            ) from None
+        return load_run(path)
+
+
+def _is_known(client: MlflowClient, run_id: str) -> bool:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.get_run(run_id)
+    except MlflowException:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""Delivers spools: the loop of the child process of ``MLflowCurves``, and of ``zotune sync``."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from zotune.callbacks.spool import (
+    ABOUT,
+    SpoolError,
+    delivering,
+    find_spools,
+    is_written,
+    read_json,
+    read_records,
+)
+from zotune.callbacks.stores import resolve_uri, with_credentials, without_credentials
+from zotune.callbacks.tracking import Delivery
+
+POLL, LONGEST_PAUSE = 0.2, 5.0
+ORPHANED = 60.0
+"""Seconds that a delivery goes on trying after the process that wrote the spool has died."""
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a sync did to one spool."""
+
+    folder: Path
+    launch_id: str
+    points: int
+    """Points that the store lacked."""
+    left: int
+    """Bytes of records that could not be delivered."""
+    problem: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the store has everything."""
+        return not self.left and not self.problem
+
+
+def sync(
+    folder: str | os.PathLike[str], tracking_uri: str | None = None, *, seconds: float = 60.0
+) -> list[SyncReport]:
+    """Deliver everything that the spools in a folder hold; what the store has is not sent again.
+
+    Args:
+        folder: of an experiment or a launch, or one that holds several.
+        tracking_uri: of the store; unless given, the one each spool was written for, with the
+            credentials of ``MLFLOW_TRACKING_URI``.
+        seconds: how long a store that does not answer is tried.
+
+    Returns:
+        A report for each spool.
+    """
+    found = find_spools(Path(folder))
+    if not found:
+        raise SpoolError(f"no curves in {folder}; give the folder of an experiment or a launch")
+    return [_sync_one(spool, tracking_uri, seconds) for spool in found]
+
+
+def _sync_one(folder: Path, tracking_uri: str | None, seconds: float) -> SyncReport:
+    about = read_json(folder / ABOUT)
+    uri = resolve_uri(tracking_uri or with_credentials(about["tracking_uri"]))
+    delivery = Delivery(folder, uri)
+    with delivering(folder) as ours:
+        if not ours:
+            problem = "another process is delivering it"
+        else:
+            problem = deliver(delivery, give_up=seconds, follow=False)
+    left = read_records(folder, delivery.offset)[1] - delivery.offset
+    return SyncReport(folder, about["launch_id"], delivery.points, left, problem)
+
+
+def deliver(delivery: Delivery, *, give_up: float, follow: bool) -> str:
+    """Deliver everything; what is wrong, if the store does not let us.
+
+    Args:
+        delivery: of a spool to a store.
+        give_up: seconds after which a store that does not answer is left, if nobody writes.
+        follow: wait for what a living writer adds, until it says that there is no more.
+    """
+    deadline, pause = time.monotonic() + give_up, POLL
+    while True:
+        try:
+            written = is_written(delivery.folder)
+            while delivery.advance():
+                deadline, pause = time.monotonic() + give_up, POLL
+            if delivery.closed or not (written and follow):
+                if delivery.closed or not written:
+                    delivery.finish()
+                delivery.note()
+                return delivery.refused
+            deadline = time.monotonic() + give_up
+            time.sleep(POLL)
+        except Exception as error:
+            problem = without_credentials(f"{type(error).__name__}: {error}")[:500]
+            delivery.forget()
+            delivery.note(problem)
+            waited = time.monotonic() + pause > deadline
+            if waited and not (follow and is_written(delivery.folder)):
+                return problem
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def main(folder: str) -> None:
+    """The child process of ``MLflowCurves``; the store's address comes by the environment."""
+    gc.set_threshold(200_000, 20, 50)  # a store makes many small objects; a quarter faster
+    spool = Path(folder)
+    while True:
+        with delivering(spool) as ours:
+            if ours:
+                deliver(Delivery(spool, resolve_uri()), give_up=ORPHANED, follow=True)
+                return
+        time.sleep(POLL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,146 @@
+"""What has been written down of each trial, so that nothing is written twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.records import (
+    CLOSED,
+    ENDED,
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    KILLED,
+    POINTS,
+    STARTED,
+    STOPPED,
+    last_line,
+    name_of,
+    numbers_of,
+    params_of,
+    settings_of,
+    split_finite,
+    step_of,
+)
+from zotune.callbacks.spool import Record
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+DIVERGED = "diverged"
+ENDS_BY_ITSELF = {"exhausted", DIVERGED}
+"""Words of a row that say that a run is over."""
+
+
+class Ledger:
+    """Turns what Tune says of trials into records; points that are known already stay out."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._high: dict[str, int] = {}
+        self._open: set[str] = set()
+        self._diverged: set[str] = set()
+        for record in records:
+            self._replay(record)
+
+    def _replay(self, record: Record) -> None:
+        trial = record.get("trial")
+        if trial is None:
+            return
+        self._high.setdefault(trial, -1)
+        if record["kind"] == ENDED:
+            self._open.discard(trial)
+        else:
+            self._open.add(trial)
+        if "nonfinite" in record:
+            self._diverged.add(trial)
+        if record["kind"] == POINTS and record["points"]:
+            self._high[trial] = max(self._high[trial], record["points"][-1][0])
+
+    def knows(self, trial_id: str) -> bool:
+        """Whether the trial has been written down."""
+        return trial_id in self._high
+
+    def is_open(self, trial: Trial) -> bool:
+        """Whether the trial has begun, and not ended."""
+        return trial.trial_id in self._open
+
+    def start(self, trial: Trial) -> list[Record]:
+        """The trial's name and configuration, whenever a worker takes it up."""
+        settings = settings_of(trial)
+        record = self._record(trial, STARTED, name=name_of(trial, settings))
+        record["params"] = params_of(settings)
+        self._replay(record)
+        return [record]
+
+    def result(
+        self, trial: Trial, row: Mapping[str, Any], curve: list[dict[str, Any]] | None
+    ) -> list[Record]:
+        """The points that a result brings: its curve's, or itself where it has no curve."""
+        begun = [] if trial.trial_id in self._open else self.start(trial)
+        points: list[list[Any]] = []
+        nonfinite: dict[str, int] = {}
+        high = self._high[trial.trial_id]
+        for point in [row] if curve is None else curve:
+            step = step_of(point)
+            if step > high:
+                high = step
+                finite, lost = split_finite(numbers_of(point))
+                points.append([step, finite])
+                nonfinite |= {key: step for key in lost if key not in nonfinite}
+        if not points:
+            return begun
+        record: Record = {"kind": POINTS, "trial": trial.trial_id, "points": points}
+        if nonfinite:
+            record["nonfinite"] = nonfinite
+        self._replay(record)
+        return [*begun, record]
+
+    def end(self, trial: Trial, status: str) -> list[Record]:
+        """The trial's last values and what became of it."""
+        begun = [] if self.knows(trial.trial_id) else self.start(trial)
+        row = trial.last_result or {}
+        word = row.get("status")
+        if word is None and trial.trial_id in self._diverged:
+            word = DIVERGED
+        if status == KILLED and (row.get("status") in ENDS_BY_ITSELF or row.get("done")):
+            status = FINISHED
+        finite, _ = split_finite(numbers_of(row))
+        record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
+        record["tags"] = {"zotune.status": _word(status, word)}
+        if status == FAILED:
+            record["tags"]["zotune.error"] = _error(trial)
+        checkpoint = trial.checkpoint
+        record["checkpoint"] = None if checkpoint is None else str(checkpoint.path)
+        self._replay(record)
+        return [*begun, record]
+
+    def close(self) -> Record:
+        """Nothing more comes."""
+        return {"kind": CLOSED, "time": _now()}
+
+    def _record(self, trial: Trial, kind: str, **content: Any) -> Record:
+        return {"kind": kind, "trial": trial.trial_id, "time": _now(), **content}
+
+
+def _now() -> int:
+    return time.time_ns() // 10**6
+
+
+def _word(status: str, word: Any) -> str:
+    """One word for a person: what the row says, unless something else ended the run."""
+    if status == FAILED:
+        return "failed"
+    if status == KILLED:
+        return INTERRUPTED
+    if word in ENDS_BY_ITSELF:
+        return str(word)
+    return "finished" if word is None else STOPPED
+
+
+def _error(trial: Trial) -> str:
+    if trial.storage is None or trial.error_file is None:
+        return "unknown"
+    return last_line(Path(trial.error_file).read_text(encoding="utf-8"))

@@ -1,0 +1,188 @@
+"""Curves against spent budget in MLflow, each point once, whatever dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from zotune.callbacks.records import FAILED, FINISHED, KILLED
+from zotune.callbacks.session import Session, open_session
+from zotune.callbacks.stores import (
+    EXPERIMENT,
+    resolve_uri,
+    with_credentials,
+    without_credentials,
+)
+from zotune.callbacks.wish import ask_for_curves, stop_asking
+
+logger = logging.getLogger("zotune")
+CURVE = "_zotune_curve"
+"""The private key under which our trainables' rows carry their curve points."""
+Hook = TypeVar("Hook", bound=Callable[..., None])
+
+
+def _harmless(hook: Hook) -> Hook:
+    """Whatever goes wrong in a hook is said once, and the study goes on."""
+
+    @wraps(hook)
+    def safe(self: MLflowCurves, *args: Any, **kwargs: Any) -> None:
+        try:
+            hook(self, *args, **kwargs)
+        except Exception as error:
+            if not self._complained:
+                said = without_credentials(f"{type(error).__name__}: {error}")
+                logger.warning(f"MLflow: curves are not being recorded: {said}")
+            self._complained = True
+
+    return safe  # type: ignore[return-value]
+
+
+class MLflowCurves(Callback):
+    """Logs every trial of a Tuner to MLflow, its curve stepped by spent budget.
+
+    A run per trial with the configuration as params, and one summary run per launch. Points are on
+    disk, synced, before Tune goes on; a child process delivers them. A store that is away does not
+    hold or end the study: what is left at the end is said, and ``zotune sync`` delivers it. Works
+    with any trainable that reports ``timesteps_total``; ours send the points between two reports as
+    well.
+
+    Args:
+        tracking_uri: sqlite, an http(s) server or another database; ``MLFLOW_TRACKING_URI``, else
+            ``mlflow.db`` in this folder, unless given. Credentials are never written down: a
+            restored Tuner takes them from the environment.
+        experiment: in MLflow; ``MLFLOW_EXPERIMENT_NAME``, else the study's name or Tune's,
+            unless given.
+        nested: show the trials below the summary run; MLflow's charts hide them there at first.
+        study: text of the study file, stored with the summary.
+        question: what the study asks, written into the summary.
+        tags: for every run.
+        wait: seconds that the end of the experiment waits for the delivery, at most.
+        spool: folder for points on their way; in the experiment's folder unless given.
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | os.PathLike[str] | None = None,
+        experiment: str | None = None,
+        *,
+        nested: bool = False,
+        study: str | None = None,
+        question: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        wait: float = 60.0,
+        spool: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._uri = resolve_uri(tracking_uri)
+        self._about: dict[str, Any] = {
+            "tracking_uri": without_credentials(self._uri),
+            "experiment": experiment or os.environ.get(EXPERIMENT),
+            "nested": nested,
+            "study": study,
+            "question": question,
+            "tags": dict(tags or {}),
+        }
+        self._wait = wait
+        self._folder = None if spool is None else str(Path(spool).absolute())
+        self._session: Session | None = None
+        self._complained = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a restored Tuner needs: no credentials, no open files, no process."""
+        return {"about": self._about, "wait": self._wait, "folder": self._folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._about, self._wait, self._folder = state["about"], state["wait"], state["folder"]
+        self._uri = with_credentials(self._about["tracking_uri"])
+        self._session = None
+        self._complained = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MLflowCurves:
+        """A copy within this process keeps its credentials."""
+        copied = type(self).__new__(type(self))
+        copied.__setstate__(self.__getstate__())
+        copied._uri = self._uri
+        return copied
+
+    @_harmless
+    def setup(
+        self,
+        stop: Any = None,
+        num_samples: int | None = None,
+        total_num_samples: int | None = None,
+        **info: Any,
+    ) -> None:
+        """Ask the workers for their curve points."""
+        self._session = None
+        self._complained = False
+        ask_for_curves()
+
+    @_harmless
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Keep the deliverer alive."""
+        if self._session is not None:
+            self._session.look()
+
+    @_harmless
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Write down the trial and its configuration."""
+        session = self._opened(trials)
+        session.write(session.ledger.start(trial))
+
+    @_harmless
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: Any,
+    ) -> None:
+        """Write down the points of a result, synced; take them out for those who come after."""
+        curve = result.pop(CURVE, None)
+        session = self._opened(trials)
+        session.write(session.ledger.result(trial, result, curve))
+
+    @_harmless
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Write down that the trial has ended, by itself or stopped by Tune."""
+        session = self._opened(trials)
+        session.write(session.ledger.end(trial, FINISHED))
+
+    @_harmless
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Write down that the trial has failed, and why."""
+        session = self._opened(trials)
+        session.write(session.ledger.end(trial, FAILED))
+
+    @_harmless
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Give every trial that is still open its end, and wait a while for the delivery."""
+        stop_asking()
+        session, self._session = self._session, None
+        if session is None:
+            return
+        for trial in trials:
+            if session.ledger.is_open(trial):
+                status = FAILED if trial.status == Trial.ERROR else KILLED
+                session.write(session.ledger.end(trial, status))
+        session.write([session.ledger.close()])
+        session.finish(self._wait)
+
+    def _opened(self, trials: list[Trial]) -> Session:
+        if self._session is None:
+            self._session = open_session(trials, self._uri, self._about, self._folder)
+            self._session.look()
+        return self._session

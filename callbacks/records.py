@@ -1,0 +1,135 @@
+"""From Tune's trials and results to what a tracking store is told: names, params, points."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.stores import without_credentials
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+STARTED, POINTS, ENDED, CLOSED = "started", "points", "ended", "closed"
+FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
+STOPPED, INTERRUPTED = "stopped early", "interrupted"
+MACHINERY = {"curve", "block_bytes"}
+"""Settings that say how a run is watched, not what it is."""
+VALUE_LENGTH, KEY_LENGTH = 6000, 250
+STEP, ITERATION, SPENT = "timesteps_total", "training_iteration", "spent"
+NOT_OF_THE_STUDY = {
+    "checkpoint_dir_name",
+    "config",
+    "date",
+    "done",
+    "episodes_total",
+    "experiment_tag",
+    "hostname",
+    "iterations_since_restore",
+    "node_ip",
+    "pid",
+    "should_checkpoint",
+    "time_since_restore",
+    "time_this_iter_s",
+    "time_total_s",
+    "timestamp",
+    "timesteps_since_restore",
+    "timesteps_this_iter",
+    "trial_id",
+    "trial_log_path",
+    STEP,
+    ITERATION,
+    SPENT,
+}
+Point = tuple[int, dict[str, float]]
+
+
+def flat(mapping: Mapping[str, Any], separator: str = ".") -> Iterator[tuple[str, Any]]:
+    """Nested keys joined: ``problem.name``."""
+    for key, value in mapping.items():
+        if isinstance(value, Mapping) and value:
+            yield from ((f"{key}{separator}{k}", v) for k, v in flat(value, separator))
+        else:
+            yield str(key), value
+
+
+def clean_key(key: str) -> str:
+    """A key that every store takes."""
+    return re.sub(r"[^-\w. /:]", "_", key)[:KEY_LENGTH]
+
+
+def number(value: Any) -> float | None:
+    """A number of any kind, or None; True is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    return float(value)
+
+
+def numbers_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """What of a row is a number of the study, finite or not; no pid, no time."""
+    of_study = (
+        (clean_key(key), number(value))
+        for key, value in flat(row, "/")
+        if key.split("/")[0] not in NOT_OF_THE_STUDY
+    )
+    return {key: value for key, value in of_study if value is not None}
+
+
+def step_of(row: Mapping[str, Any]) -> int:
+    """A row's place on the axis: the spent budget, else Tune's count of steps or of reports."""
+    for key in (SPENT, STEP, ITERATION):
+        value = number(row.get(key))
+        if value is not None and math.isfinite(value):
+            return int(value)
+    return 0
+
+
+def split_finite(values: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
+    """The values that a chart can show, and the names of the others."""
+    finite = {key: value for key, value in values.items() if math.isfinite(value)}
+    return finite, sorted(values.keys() - finite.keys())
+
+
+def settings_of(trial: Trial) -> dict[str, Any]:
+    """The configuration of a trial; for our trainables, with everything that was left out."""
+    cls: Any = trial.get_trainable_cls()  # type: ignore[no-untyped-call]
+    given = {**getattr(cls, "defaults", {}), **trial.config}
+    if cls is None or not any(base.__name__ == "ZOTrainable" for base in cls.__mro__):
+        return given
+    from zotune.config import parse_config
+    from zotune.errors import ConfigError
+
+    try:
+        full = parse_config(given).model_dump()
+    except (ConfigError, TypeError):
+        return given
+    return {key: value for key, value in full.items() if key not in MACHINERY}
+
+
+def params_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """A configuration as a store keeps it, credentials taken out."""
+    return {
+        clean_key(key): without_credentials(str(value))[:VALUE_LENGTH]
+        for key, value in flat(settings)
+    }
+
+
+def name_of(trial: Trial, settings: Mapping[str, Any]) -> str:
+    """How a person knows a trial: ``align q=100``, and what else was searched."""
+    searched = {key.replace("/", "."): value for key, value in flat(trial.evaluated_params, "/")}
+    known = {key: settings[key] for key in ("estimator", "q") if key in settings}
+    parts = []
+    for key, value in {**known, **searched}.items():
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        parts.append(text if key == "estimator" else f"{key}={text}")
+    name = " ".join(parts) or str(trial)
+    return without_credentials(name)[:KEY_LENGTH]
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that says what happened."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    return without_credentials(lines[-1])[:500] if lines else "unknown"

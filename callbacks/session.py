@@ -1,0 +1,176 @@
+"""A launch on its way to a store: its spool, what is known of its trials, and the deliverer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.ledger import Ledger
+from zotune.callbacks.records import POINTS
+from zotune.callbacks.spool import (
+    DELIVERED,
+    FOLDER,
+    Record,
+    Spool,
+    find_spools,
+    read_json,
+    read_records,
+)
+from zotune.callbacks.stores import QUIET, URI
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+logger = logging.getLogger("zotune")
+LOOK, AGAIN = 1.0, 3.0
+"""Seconds between two looks at the deliverer, and between two starts of it."""
+STUDY_FILE = "study.yaml"
+_DATE = re.compile(r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d$")
+
+
+def place_of(trial: Trial) -> tuple[Path | None, str]:
+    """The experiment's folder, if it is on this machine, and its name."""
+    storage = trial.storage
+    if storage is None:
+        return None, trial.trainable_name
+    here = storage.storage_filesystem.type_name == "local"
+    return Path(storage.experiment_fs_path) if here else None, storage.experiment_dir_name
+
+
+def open_session(
+    trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
+) -> Session:
+    """The session that knows one of the trials, continued; else a new one."""
+    place, name = place_of(trials[0])
+    home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
+    for known in find_spools(home) if home.is_dir() else []:
+        records, _ = read_records(known)
+        ledger = Ledger(records)
+        if any(ledger.knows(trial.trial_id) for trial in trials):
+            return Session(Spool(known), ledger, uri)
+    described = describe(place, name, about)
+    return Session(Spool(home / described["launch_id"], described), Ledger(), uri)
+
+
+def describe(place: Path | None, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What the spool's records belong to; a study's launch has its id, others get one."""
+    study = place / STUDY_FILE if place is not None else None
+    of_study = study is not None and study.is_file()
+    launch = re.sub(r"[^-.\w]", "-", name)
+    if study is not None and place is not None and of_study:
+        found = {"experiment": place.parent.name, "study": study.read_text(encoding="utf-8")}
+    else:
+        found = {"experiment": _DATE.sub("", name)}
+        launch = f"{launch}-{secrets.token_hex(3)}"
+    given = {key: value for key, value in about.items() if value is not None}
+    own = {"launch_id": launch, "time": time.time_ns() // 10**6, "versions": versions()}
+    return {**found, **own, **given}
+
+
+def versions() -> dict[str, str]:
+    """What a launch ran on: packages, Python and the machine."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    found |= {"system": platform.system(), "cpus": str(os.cpu_count())}
+    for package in ("zotune", "ray", "mlflow", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+@dataclass
+class Session:
+    """Writes records down and keeps a process alive that delivers them."""
+
+    spool: Spool
+    ledger: Ledger
+    uri: str
+    """With its credentials; it goes to the deliverer by the environment, and nowhere else."""
+    _child: subprocess.Popen[bytes] | None = None
+    _looked: float = field(default=0.0)
+    _started: float = field(default=-AGAIN)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Write records down, synced."""
+        records = list(records)
+        if records:
+            self.spool.append(*records)
+
+    def look(self) -> None:
+        """Start the deliverer, or start it again if something has killed it."""
+        now = time.monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        if self._child is None or (self._child.poll() is not None and now - self._started > AGAIN):
+            self._start()
+
+    def _start(self) -> None:
+        import zotune
+
+        root = str(Path(zotune.__file__).parent.parent)
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        told = {URI: self.uri, "PYTHONPATH": os.pathsep.join(paths)}
+        self._started = time.monotonic()
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "zotune.callbacks.delivery", str(self.spool.folder)],
+            env={**QUIET, **os.environ, **told},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the study
+        )
+
+    def finish(self, seconds: float) -> None:
+        """Wait for the delivery, so long at most, and say what is left."""
+        deadline = time.monotonic() + seconds
+        try:
+            while not self.is_delivered() and time.monotonic() < deadline:
+                self.look()
+                time.sleep(0.05)
+        finally:
+            self._end_child()
+            self.spool.close()
+        if not self.is_delivered():
+            logger.warning(self.left())
+
+    def is_delivered(self) -> bool:
+        """Whether the deliverer has ended, with everything delivered and nothing refused."""
+        if self._child is None or self._child.poll() != 0:
+            return False
+        told = read_json(self.spool.folder / DELIVERED)
+        return told.get("offset") == self.spool.size and not told.get("problem")
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            if self._child.poll() is None:
+                self._child.kill()
+            self._child.wait()
+
+    def left(self) -> str:
+        """One line: what has not been delivered, why, and what to type."""
+        told = read_json(self.spool.folder / DELIVERED)
+        records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
+        points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
+        why = f" ({told['problem']})" if told.get("problem") else ""
+        return (
+            f"MLflow: {points} curve points and the end of {len(_trials(records))} trials are not "
+            f"delivered{why}; they are safe on disk. To deliver them: "
+            f"zotune sync {self.spool.folder}"
+        )
+
+
+def _trials(records: list[Record]) -> set[str]:
+    return {record["trial"] for record in records if record["kind"] == "ended"}

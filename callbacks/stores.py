@@ -1,0 +1,125 @@
+"""Tracking stores: where they are, how they are opened, and what of their address may be told."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from zotune.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+"""What a process that delivers sets, unless the user has."""
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_SECRET = re.compile(r"(?i)([?&;](?:[^=&;\s]*(?:password|passwd|token|secret|key))=)[^&;\s]+")
+
+
+def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
+    """The store's full address: given, of the environment, or ``mlflow.db`` in this folder.
+
+    >>> resolve_uri("https://tracking.example.org")
+    'https://tracking.example.org'
+    """
+    uri = str(given or os.environ.get(URI) or "sqlite:///mlflow.db")
+    scheme = urlsplit(uri).scheme
+    if scheme == "file" or (not scheme and uri != "databricks"):
+        database = uri if uri.endswith(".db") else "mlflow.db"
+        raise ConfigError(
+            f"tracking URI {uri!r} names a folder of files, a store that MLflow has retired; "
+            f"use sqlite:///{database}, an http(s) server or postgresql://…"
+        )
+    if scheme == "sqlite" and not _in_memory(uri):
+        return f"sqlite:///{_database(uri).absolute()}"
+    return uri
+
+
+def without_credentials(text: str) -> str:
+    """Text in which no address has a user, a password or a token.
+
+    >>> without_credentials("postgresql://me:secret@host/runs?sslmode=require")
+    'postgresql://host/runs?sslmode=require'
+    """
+    return _SECRET.sub(r"\1…", _USERINFO.sub("", text))
+
+
+def with_credentials(uri: str) -> str:
+    """The full address of a store that was written down without its credentials."""
+    known = os.environ.get(URI, "")
+    return known if known and without_credentials(known) == uri else uri
+
+
+def _database(uri: str) -> Path:
+    return Path(urlsplit(uri).path.removeprefix("/"))
+
+
+def _in_memory(uri: str) -> bool:
+    return _database(uri).name in ("", ":memory:")
+
+
+def artifact_root(uri: str) -> str | None:
+    """Where artifacts of a sqlite store go, beside it; a server knows its own place."""
+    if urlsplit(uri).scheme != "sqlite" or _in_memory(uri):
+        return None
+    return (_database(uri).parent / "mlartifacts").as_uri()
+
+
+def open_client(uri: str) -> MlflowClient:
+    """A client whose store is open; processes that open a new sqlite store take turns."""
+    for key, value in QUIET.items():
+        os.environ.setdefault(key, value)
+    from mlflow.tracking import MlflowClient
+
+    with _first_opening(uri):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+    return client
+
+
+@contextmanager
+def _first_opening(uri: str) -> Iterator[None]:
+    if urlsplit(uri).scheme != "sqlite" or _in_memory(uri):
+        yield
+        return
+    database = _database(uri)
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_name(f".{database.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def experiment_id(client: MlflowClient, uri: str, name: str) -> str:
+    """The experiment of that name, made if there is none."""
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        root = artifact_root(uri)
+        location = None if root is None else f"{root}/{re.sub(r'[^-.A-Za-z0-9_]', '-', name)}"
+        try:
+            return str(client.create_experiment(name, artifact_location=location))
+        except MlflowException:
+            found = client.get_experiment_by_name(name)
+            if found is None:
+                raise
+    if found.lifecycle_stage != "active":
+        raise ConfigError(
+            f"experiment {name!r} is deleted in the store; restore it there, or name another"
+        )
+    return str(found.experiment_id)

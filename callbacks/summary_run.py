@@ -1,0 +1,103 @@
+"""The one run of a launch that says what became of all: a note, a table, versions and machine."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.artifacts import keep
+from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, STARTED
+from zotune.callbacks.spool import Record
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+NOTE = "mlflow.note.content"
+COLUMNS = ("name", "trial", "status", "spent", "loss", "best_loss", "gap")
+SHOWN = 40
+"""Rows of the note; the table has all."""
+
+
+def rows_of(records: list[Record]) -> list[dict[str, Any]]:
+    """A row for each trial, the lowest loss first; one without an end was killed."""
+    names = {r["trial"]: r["name"] for r in records if r["kind"] == STARTED}
+    ends = {r["trial"]: r for r in records if r.get("trial") and r["kind"] == ENDED}
+    rows = [_row(trial, name, ends.get(trial)) for trial, name in names.items()]
+    return sorted(rows, key=lambda row: (row["loss"] is None, row["loss"] or 0.0, row["name"]))
+
+
+def _row(trial: str, name: str, end: Record | None) -> dict[str, Any]:
+    final = end["final"] if end else {}
+    values = {key: final.get(key) for key in ("loss", "best_loss", "gap")}
+    state = {"status": end["status"] if end else KILLED, "spent": end["step"] if end else None}
+    return {"name": name, "trial": trial, **state, **values}
+
+
+def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
+    """What a person reads on the run's page."""
+    counts = Counter(row["status"] for row in rows)
+    said = ", ".join(f"{n} {status.lower()}" for status, n in sorted(counts.items()))
+    best = next((row for row in rows if row["loss"] is not None), None)
+    lines = [f"**{about['experiment']}**, launch `{about['launch_id']}`: {said or 'no trials'}."]
+    if about.get("question"):
+        lines.append(about["question"])
+    if best is not None:
+        lines.append(f"Lowest loss: **{best['name']}** with {best['loss']:.6g}.")
+    lines.append(_markdown(rows[:SHOWN]))
+    if len(rows) > SHOWN:
+        lines.append(f"{len(rows) - SHOWN} more in `trials.csv`.")
+    return "\n\n".join(lines)
+
+
+def _markdown(rows: list[dict[str, Any]]) -> str:
+    shown = [c for c in COLUMNS if c != "trial" and any(r[c] is not None for r in rows)]
+    table = ["| " + " | ".join(shown) + " |", "|" + "---|" * len(shown)]
+    table += ["| " + " | ".join(_cell(row[c]) for c in shown) + " |" for row in rows]
+    return "\n".join(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+def table_of(rows: list[dict[str, Any]]) -> str:
+    """All trials as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def status_of(rows: list[dict[str, Any]]) -> str:
+    """What became of the launch: as good as its worst trial."""
+    found = {row["status"] for row in rows}
+    return FAILED if FAILED in found else KILLED if KILLED in found else FINISHED
+
+
+def write_summary(
+    client: MlflowClient, run_id: str, about: Mapping[str, Any], records: list[Record]
+) -> None:
+    """Write everything to the launch's run; written again, it is the same."""
+    from mlflow.entities import Param, RunTag
+
+    rows = rows_of(records)
+    note = note_of(about, rows)
+    tags = {NOTE: note[:8000], "zotune.trials": str(len(rows))}
+    client.log_batch(
+        run_id,
+        params=[Param(key, str(value)) for key, value in about.get("versions", {}).items()],
+        tags=[RunTag(key, value) for key, value in tags.items()],
+    )
+    files = {"summary.md": note, "trials.csv": table_of(rows), "study.yaml": about.get("study")}
+    for name, text in files.items():
+        if text:
+            keep(client, run_id, partial(client.log_text, run_id, text, name))
+    end = max((r["time"] for r in records if r["kind"] != "points"), default=about["time"])
+    client.set_terminated(run_id, status_of(rows), end_time=end)

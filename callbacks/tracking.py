@@ -1,0 +1,299 @@
+"""The records of a spool as runs in a tracking store: each point once, whatever is sent again.
+
+A run is found by its tags; what it holds already is read back, and points go out in batches that
+never cut a step in two. Their time is a function of their step, so that a batch whose answer was
+lost changes nothing when it is sent again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.records import (
+    CLOSED,
+    ENDED,
+    INTERRUPTED,
+    KILLED,
+    POINTS,
+    RUNNING,
+    STARTED,
+    Point,
+)
+from zotune.callbacks.spool import (
+    ABOUT,
+    DELIVERED,
+    Record,
+    read_json,
+    read_records,
+    write_json,
+)
+from zotune.callbacks.stores import (
+    experiment_id,
+    open_client,
+    without_credentials,
+)
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+BATCH, FEW = 1000, 100
+"""The most metrics, and the most params or tags, that a call may carry."""
+LAUNCH, TRIAL, KIND, STATUS = (
+    "zotune.launch_id",
+    "zotune.trial_id",
+    "zotune.kind",
+    "zotune.status",
+)
+FINAL = "final_"
+"""Before the names of a run's last values."""
+
+
+@dataclass
+class TrackedRun:
+    """A run in the store, as far as the delivery knows it."""
+
+    id: str
+    start: int
+    status: str
+    high: int = -1
+    """The last step that the store has."""
+    params: dict[str, str] = field(default_factory=dict)
+    ended: int | None = None
+    """When it ended, if it has."""
+
+
+@dataclass
+class Delivery:
+    """How far a spool has been delivered, to one store."""
+
+    folder: Path
+    uri: str
+    offset: int = 0
+    points: int = 0
+    """Points that this delivery has sent, not counting those that the store had."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Trials that the store refused, and why."""
+    closed: bool = False
+    """Whether the writer has said that there is no more to come."""
+
+    def __post_init__(self) -> None:
+        self.about = read_json(self.folder / ABOUT)
+        self._client: MlflowClient | None = None
+        self._experiment = ""
+        self._runs: dict[str, TrackedRun] = {}
+        self._open: set[str] = set()
+
+    def connect(self) -> MlflowClient:
+        """Open the store and find the runs of the launch; everything is read anew."""
+        if self._client is None:
+            client = open_client(self.uri)
+            self._experiment = experiment_id(client, self.uri, self.about["experiment"])
+            self._runs = {
+                run.data.tags.get(TRIAL, ""): _tracked(run)
+                for run in _runs_of(client, self._experiment, self.about["launch_id"])
+            }
+            self._client = client
+        return self._client
+
+    def forget(self) -> None:
+        """After an error: trust nothing but the store."""
+        self._client = None
+
+    def advance(self) -> bool:
+        """Deliver what has been written since; whether there was anything."""
+        records, offset = read_records(self.folder, self.offset)
+        if not records:
+            return False
+        client = self.connect()
+        by_trial: defaultdict[str, list[Record]] = defaultdict(list)
+        for record in records:
+            by_trial[record.get("trial", "")].append(record)
+        by_trial.pop("", None)
+        for trial, theirs in by_trial.items():
+            self._deliver(client, trial, theirs)
+        self.closed = records[-1]["kind"] == CLOSED
+        self.offset = offset
+        self.note()
+        return True
+
+    def note(self, problem: str = "") -> None:
+        """Write down how far it has come."""
+        content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
+        write_json(self.folder / DELIVERED, content)
+
+    @property
+    def refused(self) -> str:
+        """What the store did not want, in one line."""
+        return "; ".join(f"{trial}: {why}" for trial, why in self.problems.items())
+
+    def finish(self) -> None:
+        """Give every run that nobody continues its end, and write the summary."""
+        from zotune.callbacks.summary_run import write_summary
+
+        client = self.connect()
+        for trial in sorted(self._open):
+            run = self._runs[trial]
+            client.set_tag(run.id, STATUS, INTERRUPTED)
+            client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
+            run.status = KILLED
+        records = read_records(self.folder)[0]
+        write_summary(client, self._summary(client), self.about, records)
+
+    def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
+        try:
+            self._deliver_to_run(client, trial, records)
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            self.problems[trial] = without_credentials(str(error))[:300]
+
+    def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
+        run = self._run(client, trial, records)
+        points = [(int(s), v) for r in records if r["kind"] == POINTS for s, v in r["points"]]
+        fresh = [(step, values) for step, values in points if step > run.high]
+        for batch in batches(fresh):
+            client.log_batch(run.id, metrics=_metrics(batch, run.start))
+            run.high = batch[-1][0]
+            self.points += len(batch)
+        self._say_nonfinite(client, run, records)
+        if records[-1]["kind"] == ENDED:
+            self._end(client, run, records[-1])
+            self._open.discard(trial)
+        else:
+            self._set_status(client, run, RUNNING)
+            self._open.add(trial)
+
+    def _run(self, client: MlflowClient, trial: str, records: list[Record]) -> TrackedRun:
+        """The run of a trial, made if there is none, with its params."""
+        first = records[0]
+        if trial not in self._runs:
+            if first["kind"] != STARTED:
+                everything = read_records(self.folder)[0]
+                first = next(r for r in everything if r.get("trial") == trial)
+            self._runs[trial] = self._create(client, trial, first)
+        run = self._runs[trial]
+        for record in records:
+            if record["kind"] == STARTED:
+                self._params(client, run, record["params"])
+        return run
+
+    def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
+        tags = self._tags_of("trial") | {TRIAL: trial}
+        if self.about.get("nested"):
+            tags["mlflow.parentRunId"] = self._summary(client)
+        made = client.create_run(
+            self._experiment, start_time=started["time"], tags=tags, run_name=started["name"]
+        )
+        return _tracked(made)
+
+    def _summary(self, client: MlflowClient) -> str:
+        """The id of the launch's own run."""
+        if "" not in self._runs:
+            tags = self._tags_of("summary")
+            name = f"summary {self.about['launch_id']}"
+            start = self.about["time"]
+            made = client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
+            self._runs[""] = _tracked(made)
+        return self._runs[""].id
+
+    def _tags_of(self, kind: str) -> dict[str, str]:
+        return {**self.about.get("tags", {}), LAUNCH: self.about["launch_id"], KIND: kind}
+
+    def _params(self, client: MlflowClient, run: TrackedRun, params: dict[str, str]) -> None:
+        """Params that the run lacks; one that has changed since (as in PBT) becomes a tag."""
+        from mlflow.entities import Param
+
+        new = [Param(key, value) for key, value in params.items() if key not in run.params]
+        for at in range(0, len(new), FEW):
+            client.log_batch(run.id, params=new[at : at + FEW])
+        for key, value in params.items():
+            if run.params.setdefault(key, value) != value:
+                client.set_tag(run.id, f"zotune.now.{key}"[:250], value)
+
+    def _say_nonfinite(self, client: MlflowClient, run: TrackedRun, records: list[Record]) -> None:
+        lost = {
+            key: step for r in reversed(records) for key, step in r.get("nonfinite", {}).items()
+        }
+        if lost:
+            said = ", ".join(f"{key} from {step}" for key, step in sorted(lost.items()))
+            client.set_tag(run.id, "zotune.nonfinite", said[:5000])
+
+    def _end(self, client: MlflowClient, run: TrackedRun, ended: Record) -> None:
+        """Last values, what became of the trial, its point, and at the very end its status."""
+        from mlflow.entities import Metric, RunTag
+
+        from zotune.callbacks.artifacts import upload_point
+
+        if run.ended == ended["time"] and run.status == ended["status"]:
+            return  # the last thing that is delivered is there, and so is the rest
+        time_ = run.start + ended["step"]
+        last = [Metric(FINAL + k, v, time_, ended["step"]) for k, v in ended["final"].items()]
+        tags = [RunTag(key, value) for key, value in ended["tags"].items()]
+        client.log_batch(run.id, metrics=last[:BATCH], tags=tags[:FEW])
+        problem = upload_point(client, run.id, ended.get("checkpoint"))
+        if problem:
+            client.set_tag(run.id, "zotune.point", problem)
+        client.set_terminated(run.id, ended["status"], end_time=ended["time"])
+        run.status, run.ended = ended["status"], ended["time"]
+
+    def _set_status(self, client: MlflowClient, run: TrackedRun, status: str) -> None:
+        if run.status != status:
+            client.update_run(run.id, status=status)
+            run.status = status
+
+
+def batches(points: list[Point]) -> Iterator[list[Point]]:
+    """Points in groups of at most 1000 values; a step is never cut in two."""
+    batch: list[Point] = []
+    size = 0
+    for step, values in points:
+        kept = dict(list(values.items())[:BATCH])
+        if size + len(kept) > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append((step, kept))
+        size += len(kept)
+    if batch:
+        yield batch
+
+
+def _metrics(points: list[Point], start: int) -> list[Any]:
+    from mlflow.entities import Metric
+
+    return [Metric(k, v, start + step, step) for step, values in points for k, v in values.items()]
+
+
+def _runs_of(client: MlflowClient, experiment: str, launch: str) -> Iterator[Run]:
+    token: str | None = ""
+    while token is not None:
+        page = client.search_runs(
+            [experiment],
+            f"tags.`{LAUNCH}` = '{launch}'",
+            max_results=1000,
+            page_token=token or None,
+        )
+        yield from page
+        token = page.token or None
+
+
+def _tracked(run: Run) -> TrackedRun:
+    steps = [m.step for m in run.data._metric_objs if not m.key.startswith(FINAL)]
+    return TrackedRun(
+        run.info.run_id,
+        run.info.start_time,
+        run.info.status,
+        max(steps, default=-1),
+        dict(run.data.params),
+        run.info.end_time,
+    )
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the store understood, and does not want it; trying again would not help."""
+    code = getattr(error, "error_code", None)
+    return code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")

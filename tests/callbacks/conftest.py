@@ -1,0 +1,235 @@
+"""One real MLflow server for all, a gate before it that can fail in many ways, sqlite stores."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+from ray import tune
+
+from tests.tune.conftest import fit
+from zotune.callbacks.stores import open_client
+from zotune.callbacks.tracking import KIND
+
+__all__ = ["fit"]
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+with warnings.catch_warnings():  # of MLflow's own, when it is imported
+    warnings.simplefilter("ignore")
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"did not happen within {seconds} s")
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sqlite store with nothing in it; making one takes seconds, copying it does not."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    quiet = "from zotune.callbacks.stores import open_client; import sys; open_client(sys.argv[1])"
+    command = [sys.executable, "-c", quiet, f"sqlite:///{path}"]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def store(empty_store: Path, tmp_path: Path) -> str:
+    """The address of a sqlite store of this test."""
+    path = tmp_path / "store" / "mlflow.db"
+    path.parent.mkdir()
+    shutil.copy(empty_store, path)
+    return f"sqlite:///{path}"
+
+
+class Server:
+    """A real MLflow server on a sqlite file; it can be stopped and started again."""
+
+    def __init__(self, folder: Path, database: Path) -> None:
+        self.folder, self.database = folder, database
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        options = {
+            "--host": "127.0.0.1",
+            "--port": str(self.port),
+            "--workers": "1",
+            "--backend-store-uri": f"sqlite:///{self.database}",
+            "--artifacts-destination": str(self.folder / "artifacts"),
+        }
+        words = [word for pair in options.items() for word in pair]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mlflow", "server", *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def stop(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2):
+                return True
+        except OSError:
+            return False
+
+
+@pytest.fixture(scope="session")
+def running_server(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    server = Server(folder, folder / "mlflow.db")
+    server.start()
+    wait_for(server.answers, 90)
+    yield server
+    server.stop()
+
+
+FORWARD, REFUSE, HANG, FAIL = "forward", "refuse", "hang", "fail"
+BATCH_CALL = b"runs/log-batch"
+ANSWER_500 = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Gate:
+    """Stands before the server, and forwards, refuses, says nothing, or answers 500."""
+
+    def __init__(self, port: int) -> None:
+        self.target = port
+        self.mode = FORWARD
+        self.batches = 0
+        self.before_batch: Callable[[int], bool] = lambda number: False
+        self.after_batch: Callable[[int], bool] = lambda number: False
+        self.held: list[socket.socket] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        """One request a connection; the server is asked to close it afterwards."""
+        if self.mode == HANG:
+            self.held.append(client)
+            return
+        with client:
+            if self.mode == REFUSE:
+                reset = b"\x01\x00\x00\x00\x00\x00\x00\x00"
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                return
+            request = _read_request(client)
+            if self.mode == FAIL:
+                client.sendall(ANSWER_500)
+            elif request:
+                self._forward(client, request)
+
+    def _forward(self, client: socket.socket, request: bytes) -> None:
+        is_batch = BATCH_CALL in request.split(b"\r\n", 1)[0] and b'"metrics"' in request
+        self.batches += is_batch
+        number = self.batches
+        if is_batch and self.before_batch(number):
+            return
+        with socket.create_connection(("127.0.0.1", self.target)) as server:
+            server.sendall(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            answer = b""
+            while part := server.recv(65536):
+                answer += part
+        if not (is_batch and self.after_batch(number)):
+            client.sendall(answer)
+
+    def close(self) -> None:
+        self.listener.close()
+        for client in self.held:
+            client.close()
+
+
+def _read_request(client: socket.socket) -> bytes:
+    """A request with its body, without the wish to keep the connection."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = client.recv(65536)
+        if not part:
+            return b""
+        data += part
+    head, body = data.split(b"\r\n\r\n", 1)
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+    lengths = [int(x.split(b":")[1]) for x in lines if x.lower().startswith(b"content-length:")]
+    while len(body) < sum(lengths):
+        body += client.recv(65536)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+@pytest.fixture
+def gate(running_server: Server) -> Iterator[Gate]:
+    gate = Gate(running_server.port)
+    yield gate
+    gate.close()
+
+
+class At(tune.Callback):
+    """Does something, once each, when so many results have come."""
+
+    def __init__(self, **actions: Callable[[], None]) -> None:
+        self.actions = {int(key.removeprefix("result_")): do for key, do in actions.items()}
+        self.seen = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"actions": {}, "seen": 0}
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.seen += 1
+        self.actions.get(self.seen, lambda: None)()
+
+
+def runs(uri: str, experiment: str, kind: str = "trial") -> dict[str, Run]:
+    """Runs of an experiment by their names; no two have one name."""
+    client = open_client(uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        return {}
+    all_runs = [r for r in client.search_runs([found.experiment_id]) if r.data.tags[KIND] == kind]
+    by_name = {str(run.info.run_name): run for run in all_runs}
+    assert len(by_name) == len(all_runs)
+    return by_name
+
+
+def history(uri: str, run: Run, key: str) -> list[tuple[int, float]]:
+    """All points of a metric, in the order of their steps; what is there twice is twice."""
+    client: MlflowClient = open_client(uri)
+    return sorted((m.step, m.value) for m in client.get_metric_history(run.info.run_id, key))

@@ -1,0 +1,138 @@
+"""What a store is told of trials: names, params, points, each of them once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.registry import register_trainable
+
+import zotune
+from zotune.callbacks.ledger import Ledger
+from zotune.callbacks.records import name_of, numbers_of, params_of, settings_of, step_of
+from zotune.callbacks.session import describe
+from zotune.callbacks.summary_run import note_of, rows_of, status_of, table_of
+from zotune.callbacks.tracking import BATCH, batches
+
+
+def a_trial(
+    trainable: type = zotune.ZOTrainable, row: dict[str, Any] | None = None, **changes: Any
+) -> Trial:
+    register_trainable(trainable.__name__, trainable)
+    known: dict[str, Any] = {
+        "config": {"problem": {"name": "quadratic"}, "budget": 100, "q": 5},
+        "evaluated_params": {"q": 5},
+    }
+    trial = Trial(trainable.__name__, trial_id="t1", **(known | changes))
+    trial.run_metadata.last_result = row or {}
+    return trial
+
+
+class Theirs(tune.Trainable):
+    """A trainable that knows nothing of us."""
+
+
+def test_params_are_the_whole_configuration_of_our_trainables() -> None:
+    params = params_of(settings_of(a_trial()))
+    assert params["problem.name"] == "quadratic"
+    assert params["estimator"] == "align"
+    assert params["directions"] == "gaussian"
+    assert "curve" not in params
+
+
+def test_names_say_estimator_and_q_and_what_else_was_searched() -> None:
+    trial = a_trial(evaluated_params={"q": 5, "problem/dim": 30, "eta": 0.123456})
+    assert name_of(trial, settings_of(trial)) == "align q=5 problem.dim=30 eta=0.1235"
+    assert name_of(a_trial(evaluated_params={"lr": 0.5}), {}) == "lr=0.5"
+
+
+def test_credentials_in_a_configuration_do_not_become_params() -> None:
+    trial = a_trial(Theirs, config={"db": "postgresql://me:pw@host/x"})
+    assert params_of(settings_of(trial)) == {"db": "postgresql://host/x"}
+
+
+def test_metrics_are_the_numbers_of_the_study_and_nothing_else() -> None:
+    row = {"loss": 1, "pid": 7, "time_total_s": 2.0, "done": True, "config": {"q": 1}, "spent": 3}
+    row |= {"info": {"norm": 2.5}, "status": "running", "gap": None, "timestamp": 1}
+    assert numbers_of(row) == {"loss": 1.0, "info/norm": 2.5}
+    assert step_of(row) == 3
+    assert step_of({"timesteps_total": 8, "training_iteration": 2}) == 8
+    assert step_of({"timesteps_total": None, "training_iteration": 2}) == 2
+
+
+def test_a_point_that_is_reported_again_is_written_once() -> None:
+    ledger, trial = Ledger(), a_trial()
+    first = ledger.result(trial, {}, [{"spent": s, "loss": s} for s in (0, 5, 10)])
+    assert [r["kind"] for r in first] == ["started", "points"]
+    again = ledger.result(trial, {}, [{"spent": s, "loss": -s} for s in (5, 10, 15)])
+    assert again[0]["points"] == [[15, {"loss": -15.0}]]
+    assert ledger.result(trial, {"spent": 15, "loss": 0}, None) == []
+    restored = Ledger([*first, *again])
+    assert restored.is_open(trial)
+    assert restored.result(trial, {"spent": 15, "loss": 0}, None) == []
+    assert restored.result(trial, {"spent": 16, "loss": 0}, None)
+
+
+def test_what_is_not_finite_stays_out_of_the_curve_and_is_named() -> None:
+    inf, nan = float("inf"), float("nan")
+    curve = [{"spent": 1, "loss": 1.0}, {"spent": 2, "loss": inf}, {"spent": 3, "loss": nan}]
+    (_, record) = Ledger().result(a_trial(), {}, curve)
+    assert record["points"] == [[1, {"loss": 1.0}], [2, {}], [3, {}]]
+    assert record["nonfinite"] == {"loss": 2}
+
+
+def test_a_trial_that_ended_by_itself_is_finished_whatever_ended_the_experiment() -> None:
+    def end(said: str, **row: Any) -> tuple[str, str]:
+        record = Ledger().end(a_trial(row={"spent": 1} | row), said)[-1]
+        return record["status"], record["tags"]["zotune.status"]
+
+    assert end("KILLED", status="running") == ("KILLED", "interrupted")
+    assert end("KILLED", status="exhausted") == ("FINISHED", "exhausted")
+    assert end("FINISHED", status="running") == ("FINISHED", "stopped early")
+    assert end("FINISHED", status="diverged") == ("FINISHED", "diverged")
+    assert end("FINISHED") == ("FINISHED", "finished")
+    assert end("KILLED", done=True) == ("FINISHED", "finished")
+    assert end("FAILED", status="running") == ("FAILED", "failed")
+
+
+@given(st.lists(st.integers(0, 400), max_size=30))
+def test_batches_hold_every_step_whole_and_never_too_many_values(sizes: list[int]) -> None:
+    points = [(step, {f"m{k}": 0.0 for k in range(size)}) for step, size in enumerate(sizes)]
+    found = list(batches(points))
+    assert [point for batch in found for point in batch] == points
+    assert all(sum(len(values) for _, values in batch) <= BATCH for batch in found)
+
+
+def test_the_summary_counts_what_became_of_trials_and_names_the_best() -> None:
+    def ended(trial: str, status: str, loss: float) -> dict[str, Any]:
+        record = {"kind": "ended", "trial": trial, "status": status, "step": 9}
+        return record | {"final": {"loss": loss}}
+
+    started = [{"kind": "started", "trial": t, "name": f"align q={t}"} for t in "123"]
+    rows = rows_of([*started, ended("1", "FINISHED", 2.0), ended("2", "FAILED", 1.0)])
+    assert [row["trial"] for row in rows] == ["2", "1", "3"]
+    note = note_of({"experiment": "study", "launch_id": "l", "question": "Why?"}, rows)
+    assert "1 failed, 1 finished, 1 killed" in note
+    assert "Lowest loss: **align q=2** with 1" in note
+    assert "Why?" in note
+    assert table_of(rows).splitlines()[0].startswith("name,trial,status")
+    assert status_of(rows) == "FAILED"
+    assert status_of(rows[2:]) == "KILLED"
+    assert status_of([]) == "FINISHED"
+
+
+def test_a_launch_of_a_study_keeps_its_id_and_brings_its_file(tmp_path: Path) -> None:
+    launch = tmp_path / "convex" / "20260102-030405-abcd"
+    launch.mkdir(parents=True)
+    other = describe(launch, "mine_2026-01-02_03-04-05", {"question": None})
+    assert other["experiment"] == "mine"
+    assert other["launch_id"].startswith("mine_2026-01-02_03-04-05-")
+    (launch / "study.yaml").write_text("name: convex")
+    found = describe(launch, launch.name, {"tags": {}, "experiment": None})
+    assert found["launch_id"] == launch.name
+    assert (found["experiment"], found["study"]) == ("convex", "name: convex")
+    assert describe(launch, launch.name, {"experiment": "given"})["experiment"] == "given"
