@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ray import tune
+from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from tests.conftest import QUIET
 
@@ -41,6 +42,7 @@ def fit(shared_ray: None, tmp_path: Path) -> Fit:
             stop=stop,
         )
         options: dict[str, Any] = {"metric": "loss", "mode": "min", "reuse_actors": True}
+        options["search_alg"] = BasicVariantGenerator(random_state=0)
         tuner = tune.Tuner(
             trainable,
             param_space=space,

@@ -58,7 +58,7 @@ class Seen(tune.Callback):
 
 def test_every_trial_of_a_study_equals_its_solo_run(fit: Fit) -> None:
     seen = Seen()
-    results = fit(zotune.ZOTrainable, space(), num_samples=6, callbacks=[seen])
+    results = fit(zotune.ZOTrainable, space(eta=(0.2, 1.0)), num_samples=6, callbacks=[seen])
     assert not results.errors
     assert_equal_to_solo(results)
     assert all(result.metrics["timesteps_total"] == 320 for result in results)
@@ -91,7 +91,7 @@ def test_population_based_training_exploits_across_estimators_and_steps(fit: Fit
         time_attr="spent",
         perturbation_interval=60,
         hyperparam_mutations={
-            "eta": tune.loguniform(0.1, 4),
+            "eta": tune.loguniform(0.1, 1),
             "q": [1, 4, 16],
             "estimator": ["avg", "align"],
         },
@@ -99,7 +99,7 @@ def test_population_based_training_exploits_across_estimators_and_steps(fit: Fit
     )
     results = fit(
         zotune.ZOTrainable,
-        space(eta=(0.1, 4.0)),
+        space(eta=(0.1, 1.0)),
         num_samples=2,
         scheduler=scheduler,
         checkpoint=tune.CheckpointConfig(num_to_keep=8),
