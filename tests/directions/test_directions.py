@@ -80,6 +80,13 @@ def test_replicates_steps_and_queries_differ(kind: Directions) -> None:
 
 
 @KINDS
+def test_the_first_directions_of_successive_steps_are_new_each_time(kind: Directions) -> None:
+    """They share a tile with those of other steps; few coordinates come twice by chance."""
+    firsts = torch.cat([block(kind, 50, 1, step=t, replicates=range(1))[0] for t in range(24)])
+    assert len(torch.unique(firsts, dim=0)) >= 15
+
+
+@KINDS
 def test_another_process_draws_the_same(kind: Directions) -> None:
     program = (
         "import sys, torch, hashlib; sys.path.insert(0, 'tests/directions')\n"
