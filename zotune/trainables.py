@@ -20,9 +20,12 @@ from zotune.objectives import Objective, build_problem, problem_mapping
 from zotune.run import load_loop, save_loop
 from zotune.sources import Source
 from zotune.state import State
+from zotune.wishes import curves_wanted
 
 CURVE = "_zotune_curve"
 """The private key under which a row carries its curve points, for callbacks to take out."""
+LOSSES = "losses"
+"""In the last point of a curve: the loss of each replicate."""
 
 
 class ZOTrainable(tune.Trainable):
@@ -59,7 +62,7 @@ class ZOTrainable(tune.Trainable):
         self._state = state
         ended = row["status"] != RUNNING
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
-        if loop.config.curve:
+        if self._sends_curve():
             row[CURVE] = self._new_points(state)
         return row
 
@@ -81,6 +84,7 @@ class ZOTrainable(tune.Trainable):
         self._loop = Loop(config, self._objective(config))
         self._state = None
         self._sent = -1
+        self._wanted: bool | None = None
 
     def _current(self) -> State:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
@@ -107,10 +111,19 @@ class ZOTrainable(tune.Trainable):
         return self._built[1]
 
     def _new_points(self, state: State) -> list[dict[str, Any]]:
-        """Curve points that have become final since the last row."""
+        """Curve points that have become final since the last row; the last names all losses."""
         points = self._loop.curve_rows(state, after=self._sent)
         self._sent = points[-1]["spent"] if points else self._sent
+        if points and self._loop.status(state) != RUNNING:
+            points[-1][LOSSES] = state.curve[-1].loss.tolist()
         return points
+
+    def _sends_curve(self) -> bool:
+        """Whether the configuration says so, or a callback of the experiment has asked."""
+        if self._wanted is None:
+            name = self._trial_info.experiment_name if self._trial_info else ""
+            self._wanted = self._loop.config.curve or curves_wanted(name)
+        return self._wanted
 
     def _share(self, resource: str) -> float:
         """How much of a resource the trial was given."""

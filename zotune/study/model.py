@@ -185,6 +185,7 @@ class Study(Shape):
     def run(
         self,
         *,
+        tracking_uri: str | None = None,
         storage_path: str | Path = STORAGE,
         callbacks: Sequence[Any] = (),
         address: str | None = None,
@@ -192,16 +193,19 @@ class Study(Shape):
         """Run the study to its end, in its own launch folder, and return Tune's results.
 
         Args:
+            tracking_uri: the MLflow store that the curves go to; ``MLFLOW_TRACKING_URI``, else
+                ``mlflow.db`` in this folder, unless given. ``"none"``: nowhere.
             storage_path: the launch goes to ``<storage_path>/<study>/<launch>/``.
             callbacks: Tune callbacks of yours.
             address: of a running Ray cluster; this machine unless given, or the Ray of this
                 process if it has one.
         """
         from zotune.study.launch import new_launch
-        from zotune.study.running import run_launch
+        from zotune.study.running import curves, run_launch
 
+        recorded = [*callbacks, *curves(self, tracking_uri)]
         with new_launch(self, Path(storage_path)) as launch:
-            return run_launch(launch, callbacks=callbacks, address=address).results
+            return run_launch(launch, callbacks=recorded, address=address).results
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)
