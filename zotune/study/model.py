@@ -20,6 +20,7 @@ from zotune.study.points import (
     block_problem,
     combinations,
     label,
+    located,
     parse_axis,
     place,
 )
@@ -106,7 +107,7 @@ class Study(Shape):
     def config(self) -> dict[str, Any]:
         """What all trials share."""
         given = self.model_dump(include={"problem", "budget", "count", "replicates", "seed"})
-        given |= {"report_every": self.reports_at}
+        given |= {"problem": located(self.problem), "report_every": self.reports_at}
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
