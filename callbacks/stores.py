@@ -80,6 +80,11 @@ def artifact_root(uri: str) -> str | None:
     return (_database(uri).parent / "mlartifacts").as_uri()
 
 
+def is_absent(uri: str) -> bool:
+    """Whether the store is a sqlite file that does not exist; of others nobody knows."""
+    return urlsplit(uri).scheme == "sqlite" and not _in_memory(uri) and not _database(uri).is_file()
+
+
 def open_client(uri: str) -> MlflowClient:
     """A client whose store is open; processes that open a new sqlite store take turns."""
     for key, value in QUIET.items():
