@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from zotune.errors import ConfigError
+from zotune.claims.comparing import pairs
+from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
 from zotune.study.points import MOST, block_problem, check_step, combinations, size
 from zotune.study.shape import (
     GRID,
+    NO_SCHEDULER,
     OPTUNA,
     RANDOM,
     TRIALS,
@@ -32,6 +34,7 @@ def complaints(data: Mapping[str, Any]) -> list[Complaint]:
     if not found:
         study = Study.unchecked(data)
         found = [*_search(study), *_space(study)]
+        found += [] if found else [*_tuning(study), *claim_complaints(study)]
     return list(dict.fromkeys(found))
 
 
@@ -104,3 +107,53 @@ def _blocks(study: Study) -> Iterator[Complaint]:
             f"trials must be at least {len(kept)}, one for each combination of the lists, "
             f"got {trials}",
         )
+
+
+def _tuning(study: Study) -> Iterator[Complaint]:
+    """A setting that is searched, and replicates that are left to judge."""
+    tuning = study.tuning
+    if tuning is None:
+        return
+    if tuning.over not in study.space:
+        yield Complaint(
+            ("tuning", "over"),
+            f"tuning is over a searched setting, and {tuning.over!r} is not in space"
+            f"{nearest(tuning.over, study.space)}; space has {', '.join(study.space)}",
+        )
+    if tuning.replicates >= study.replicates:
+        yield Complaint(
+            ("tuning", "replicates"),
+            f"{tuning.replicates} replicates tune and none of {study.replicates} is left to judge; "
+            "raise replicates at the top of the file",
+        )
+
+
+def claim_complaints(study: Study) -> Iterator[Complaint]:
+    """Claims that are about nothing in the space, or about runs that end at different times."""
+    if not study.claims:
+        return
+    if study.scheduler != NO_SCHEDULER or study.stop.loss is not None or study.stop.plateau:
+        yield Complaint(
+            ("claims",),
+            "claims compare runs at the end of the budget; leave scheduler and stop out",
+        )
+    chosen = study.tuning.over if study.tuning else None
+    drawn = [key for key in study.sampled if key != chosen]
+    if drawn or study.search.algorithm == OPTUNA:
+        yield Complaint(("claims",), "claims are about lists of values; use search grid, or tuning")
+        return
+    fixed = {key: value for key, value in study.fixed.items() if key not in study.space}
+    points = [
+        fixed | {key: value for key, value in point.items() if key != chosen}
+        for point in study.partition[0]
+    ]
+    points = [point for at, point in enumerate(points) if point not in points[:at]]
+    names = [claim.name for claim in study.claims]
+    for at, claim in enumerate(study.claims):
+        path = ("claims", str(at))
+        if claim.name in names[:at]:
+            yield Complaint(path, f"two claims are named {claim.name}; rename one")
+        try:
+            pairs(claim, points)
+        except ConfigError as error:
+            yield Complaint(path, f"claim {claim.name}: {error}")

@@ -265,14 +265,35 @@ def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Stu
 
     Args:
         name_or_path: such as ``"strongly-convex"``, or the path of a ``.yaml`` file.
-        settings: changes as on the command line: ``["budget=500", "space.q=[1,10]"]``.
+        settings: changes as on the command line: ``["budget=500", "space.q=[1,10]"]``. Claims
+            that a changed study no longer decides are left out.
 
     >>> load_study("strongly-convex").budget
     20000
     """
-    document = apply_settings(read_document(name_or_path), settings, TOP)
+    written = read_document(name_or_path)
+    document = apply_settings(written, settings, TOP)
+    if document.data != written.data and _same_claims(document, written):
+        _check(written)
+        document = without_lost_claims(document)
     _check(document)
     return Study.unchecked(document.data)
+
+
+def _same_claims(one: Document, other: Document) -> bool:
+    return bool(one.data.get("claims")) and one.data["claims"] == other.data.get("claims")
+
+
+def without_lost_claims(document: Document) -> Document:
+    """The document without claims that ``--set`` has made meaningless, such as a q that is gone."""
+    from zotune.study.checks import complaints
+
+    lost = [complaint.path for complaint in complaints(document.data)]
+    if any(path[0] != "claims" for path in lost):
+        return document
+    numbered = enumerate(document.data["claims"])
+    kept = [c for at, c in numbered if not {("claims",), ("claims", str(at))} & set(lost)]
+    return Document(document.data | {"claims": kept}, document.places, document.source)
 
 
 def _check(document: Document) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
+from zotune.claims import Claim, Tuning
+from zotune.claims.claim import Compare
 from zotune.config import Config, describe, parse_config
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_problem
@@ -79,6 +81,10 @@ class Shape(Part):
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
     stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
     report_every: Whole | None = Field(None, ge=1)
+    claims: list[Claim] = Field(default_factory=list)
+    """What the study is to decide."""
+    tuning: Tuning | None = None
+    """Which setting claims take at its best, and how many replicates choose it."""
 
     @field_validator("problem", mode="before")
     @classmethod
@@ -87,7 +93,14 @@ class Shape(Part):
 
 
 TOP = tuple(Shape.model_fields)
-PARTS: dict[str, type[Part]] = {"search": Search, "resources": Resources, "stop": Stop}
+PARTS: dict[str, type[BaseModel]] = {
+    "search": Search,
+    "resources": Resources,
+    "stop": Stop,
+    "tuning": Tuning,
+    "claims": Claim,
+    "compare": Compare,
+}
 STUDY_WIDE = [key for key in TOP if key in Config.model_fields and key != "problem"]
 """Settings that all trials of a study share."""
 SETTINGS = [key for key in Config.model_fields if key not in (*STUDY_WIDE, "problem", "replicate")]
@@ -101,14 +114,28 @@ def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
     except ValidationError as error:
         for problem in error.errors():
             path = tuple(str(part) for part in problem["loc"])
-            yield Complaint(path[:2], _described(path, dict(problem)))
+            yield Complaint(path[:4], claim_prefix(data, path) + _described(path, dict(problem)))
+
+
+def claim_prefix(data: Mapping[str, Any], path: Path_) -> str:
+    """Which claim a complaint is about, by its name or else its number."""
+    if path[0] != "claims" or len(path) < 2:
+        return ""
+    entry = data["claims"][int(path[1])]
+    name = entry.get("name") if isinstance(entry, Mapping) else None
+    return f"claim {name or int(path[1]) + 1}: "
 
 
 def _described(path: Path_, problem: dict[str, Any]) -> str:
-    key, came = ".".join(path), problem.get("input")
+    in_claim = path[0] == "claims" and len(path) > 1
+    key, came = ".".join(path[2:] if in_claim else path), problem.get("input")
     match problem["type"]:
         case "value_error":
-            return f"{key} {problem['ctx']['error']}"
+            return f"{key} {problem['ctx']['error']}".strip()
+        case "missing" if in_claim:
+            return f"{key} is missing; a claim needs name, says and what it compares"
+        case "missing" if len(path) > 1:
+            return f"{key} is missing"
         case "missing":
             return f"{key} is missing; a study needs name, problem and budget"
         case "extra_forbidden":
@@ -119,9 +146,9 @@ def _described(path: Path_, problem: dict[str, Any]) -> str:
         case "string_pattern_mismatch":
             return f"name must be letters, digits, '-', '_' and '.', for a folder; got {came!r}"
         case "model_type" | "dict_type":
-            return f"{key} must be a mapping, got {came!r}"
+            return f"{key} must be a mapping, got {came!r}".strip()
         case _:
-            return describe(problem)
+            return describe(problem | {"loc": path[2:] if in_claim else path})
 
 
 def _unknown_name(key: str, came: Any, known: list[str]) -> str:
@@ -134,8 +161,10 @@ def _unknown_name(key: str, came: Any, known: list[str]) -> str:
 def _not_a_key(path: Path_) -> str:
     key = path[-1]
     if len(path) > 1:
-        known = list(PARTS[path[0]].model_fields)
-        return f"{key!r} is not a key of {path[0]}{nearest(key, known)}; keys: {', '.join(known)}"
+        part = "compare" if "compare" in path[:-1] else path[0]
+        known = list(PARTS[part].model_fields)
+        named = "a claim" if part == "claims" else part
+        return f"{key!r} is not a key of {named}{nearest(key, known)}; keys: {', '.join(known)}"
     if key in SETTINGS:
         return f"{key!r} is a setting of a trial; it belongs under fixed, or under space as a list"
     return f"{key!r} is not a key of a study{nearest(key, TOP)}; keys: {', '.join(TOP)}"

@@ -122,13 +122,16 @@ def parse_document(text: str, source: str = "study") -> Document:
 
 
 def _places(node: yaml.Node, path: Path_, source: str) -> Iterator[tuple[Path_, str]]:
-    """Where every entry of every mapping begins."""
+    """Where every entry of every mapping and list begins."""
     yield path, f"{source}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             below = (*path, str(key.value))
             yield from _places(value, below, source)
             yield below, f"{source}:{key.start_mark.line + 1}"
+    if isinstance(node, yaml.SequenceNode):
+        for at, entry in enumerate(node.value):
+            yield from _places(entry, (*path, str(at)), source)
 
 
 def _twice(node: yaml.Node) -> Iterator[tuple[str, int]]:
@@ -140,6 +143,9 @@ def _twice(node: yaml.Node) -> Iterator[tuple[str, int]]:
                 yield str(key.value), key.start_mark.line + 1
             seen.add(key.value)
             yield from _twice(value)
+    if isinstance(node, yaml.SequenceNode):
+        for entry in node.value:
+            yield from _twice(entry)
 
 
 SECTIONS = ("space", "fixed")

@@ -1,0 +1,248 @@
+"""Verdicts: claims that hold, that fail, and that nobody can decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge
+from zotune.errors import ConfigError
+
+BLOCKS = (1, 10, 100)
+
+
+def claim(**said: Any) -> Claim:
+    return Claim(**({"name": "it", "says": "It is so."} | said))
+
+
+def runs(means: dict[str, list[float]], *, noise: float = 0.01, n: int = 10) -> list[Finals]:
+    """Runs over q for each estimator, with noise that replicates share."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=n)
+    return [
+        Finals({"estimator": e, "q": q}, mean * np.exp(noise * (shared + rng.normal(size=n))))
+        for e, row in means.items()
+        for q, mean in zip(BLOCKS, row, strict=True)
+    ]
+
+
+DICHOTOMY = runs({"avg": [1.0, 1.1, 1.5], "align": [1.0, 0.9, 0.7]})
+
+
+def word(said: Claim, ended: list[Finals]) -> str:
+    return judge([said], ended)[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (claim(not_falling="q", where={"estimator": "avg"}), "holds"),
+        (claim(not_falling="q", where={"estimator": "align"}), "fails"),
+        (claim(not_rising="q", where={"estimator": "align"}), "holds"),
+        (claim(not_rising="q", where={"estimator": "avg"}), "fails"),
+        (claim(best={"q": 1}, where={"estimator": "avg"}), "holds"),
+        (claim(best={"q": 10}, where={"estimator": "avg"}), "fails"),
+        (claim(best={"q": "largest"}, where={"estimator": "align"}), "holds"),
+        (claim(best={"q": 100, "estimator": "align"}), "holds"),
+        (claim(over="q", within=0.6, where={"estimator": "avg"}), "holds"),
+        (claim(over="q", within=0.2, where={"estimator": "avg"}), "fails"),
+        (claim(over="q", within=0.5, where={"estimator": "avg"}), "undecided"),
+        (claim(over="estimator", within=0.05, where={"q": 1}), "holds"),
+        (claim(over="estimator", within=0.05, where={"q": "largest"}), "fails"),
+        (
+            claim(
+                where={"estimator": "align"},
+                compare={"lower": {"q": "largest"}, "higher": {"q": "smallest"}},
+            ),
+            "holds",
+        ),
+        (
+            claim(
+                compare={
+                    "lower": {"estimator": "avg", "q": 100},
+                    "higher": {"estimator": "align", "q": 100},
+                }
+            ),
+            "fails",
+        ),
+        (claim(not_falling="q", within=0.2, where={"estimator": "align"}), "fails"),
+        (claim(not_falling="q", within=0.5, where={"estimator": "align"}), "holds"),
+    ],
+)
+def test_every_kind_of_claim_can_hold_and_fail(said: Claim, expected: str) -> None:
+    assert word(said, DICHOTOMY) == expected
+
+
+def test_a_rigged_study_fails_what_the_honest_one_shows() -> None:
+    said = claim(not_falling="q", where={"estimator": "avg"})
+    honest, rigged = runs({"avg": [1.0, 1.1, 1.5]}), runs({"avg": [1.0, 1.1, 0.9]})
+    assert word(said, honest) == "holds"
+    [verdict] = judge([said], rigged)
+    assert verdict.verdict == "fails"
+    assert "q=100 ends 18 % below q=10" in verdict.why
+    assert verdict.estimate == pytest.approx(0.9 / 1.1 - 1, abs=0.02)
+    assert verdict.low is not None
+    assert verdict.high is not None
+    assert verdict.low < 0.9 / 1.1 - 1 < verdict.high < 0
+
+
+def test_a_verdict_tells_the_pair_that_decides_with_its_interval() -> None:
+    [verdict] = judge([claim(best={"q": 1}, where={"estimator": "avg"})], DICHOTOMY)
+    assert (verdict.step, verdict.pairs, verdict.p) == ("theory", 10, 2 / 1024)
+    assert verdict.why.startswith("avg q=10 ends 10 % above avg q=1 (95 % interval ")
+    assert "the one of 2 comparisons that decides" in verdict.why
+
+
+def test_losses_are_compared_above_their_minimum() -> None:
+    ended = [
+        Finals({"q": 1}, [-99.0] * 10, minimum=-100.0),
+        Finals({"q": 2}, [-98.0] * 10, minimum=-100.0),
+    ]
+    [verdict] = judge([claim(not_falling="q")], ended)
+    assert verdict.estimate == pytest.approx(1.0)
+    assert verdict.unit == "ratio"
+
+
+def test_losses_below_zero_without_a_minimum_are_compared_as_they_are() -> None:
+    ended = [Finals({"q": 1}, [-1.0] * 10), Finals({"q": 2}, [2.0] * 10)]
+    [verdict] = judge([claim(not_falling="q")], ended)
+    assert (verdict.verdict, verdict.estimate, verdict.unit) == ("holds", 3.0, "difference")
+    [share] = judge([claim(over="q", within=0.1)], ended)
+    assert share.verdict == "undecided"
+    assert "a share has no meaning" in share.why
+
+
+def test_more_claims_make_every_one_harder_to_decide() -> None:
+    close = runs({"avg": [1.0, 1.008, 1.6], "align": [1.0, 1.0, 1.0]})
+    said = claim(compare={"lower": {"q": 1}, "higher": {"q": 10}}, where={"estimator": "avg"})
+    alone = judge([said], close)[0]
+    among = judge([said, *[claim(over="q", within=9, where={"estimator": "avg"})] * 9], close)[0]
+    assert alone.p is not None
+    assert among.p is not None
+    assert among.p > alone.p
+
+
+def test_two_replicates_decide_nothing_and_say_so() -> None:
+    [verdict] = judge(
+        [claim(not_falling="q", where={"estimator": "avg"})], runs({"avg": [1, 2, 3]}, n=2)
+    )
+    assert (verdict.verdict, verdict.low, verdict.high) == ("undecided", -1.0, None)
+    assert "2 pairs cannot decide anything" in verdict.why
+
+
+def test_equal_configurations_get_a_verdict_in_at_most_alpha_of_studies() -> None:
+    said = [
+        claim(name="a", not_falling="q", where={"estimator": "avg"}),
+        claim(name="b", best={"q": 1}, where={"estimator": "align"}),
+        claim(
+            name="c",
+            compare={"lower": {"estimator": "avg"}, "higher": {"estimator": "align"}},
+            where={"q": 10},
+        ),
+    ]
+    rng = np.random.default_rng(5)
+    wrong, studies = 0, 400
+    for _ in range(studies):
+        ended = [
+            Finals({"estimator": e, "q": q}, rng.lognormal(size=8))
+            for e in ("avg", "align")
+            for q in BLOCKS
+        ]
+        wrong += any(v.verdict != "undecided" for v in judge(said, ended))
+    assert wrong / studies <= 0.05 + 3 * np.sqrt(0.05 / studies)
+
+
+def test_verdicts_do_not_depend_on_the_order_of_runs_or_units() -> None:
+    said = [
+        claim(not_falling="q", where={"estimator": "avg"}),
+        claim(best={"q": 100, "estimator": "align"}),
+    ]
+    scaled = [Finals(run.config, [1000 * x for x in run.losses]) for run in reversed(DICHOTOMY)]
+    for one, other in zip(judge(said, DICHOTOMY), judge(said, scaled), strict=True):
+        assert (one.verdict, one.p) == (other.verdict, other.p)
+        assert one.estimate == pytest.approx(other.estimate)
+
+
+def tuned(losses: dict[tuple[int, float], list[float]], **tuning: Any) -> list[Verdict]:
+    ended = [Finals({"q": q, "eta": eta}, row) for (q, eta), row in losses.items()]
+    said = [claim(compare={"lower": {"q": 9}, "higher": {"q": 1}})]
+    return judge(said, ended, Tuning(**({"over": "eta", "replicates": 2, "theory": 1} | tuning)))
+
+
+def test_tuning_can_turn_a_verdict_round() -> None:
+    theory, best = tuned(
+        {
+            (1, 1.0): [5.0] * 10,
+            (1, 4.0): [1.0] * 10,
+            (1, 8.0): [2.0] * 10,
+            (9, 1.0): [3.0] * 10,
+            (9, 4.0): [2.0] * 10,
+            (9, 8.0): [7.0] * 10,
+        }
+    )
+    assert (theory.step, theory.verdict, theory.pairs) == ("theory", "holds", 8)
+    assert (best.step, best.verdict, best.pairs) == ("tuned", "fails", 8)
+    assert "q=9 at eta 4; q=1 at eta 4." in best.why
+
+
+def test_the_rows_that_choose_do_not_judge() -> None:
+    """A value that is lucky in the rows that choose is judged by the others."""
+    lucky = [0.1, 0.1] + [6.0] * 8
+    _, best = tuned(
+        {(1, 1.0): [5.0] * 10, (1, 2.0): lucky, (9, 1.0): [5.5] * 10, (9, 2.0): [9.0] * 10}
+    )
+    assert best.verdict == "holds"
+    assert best.estimate == pytest.approx(6 / 5.5 - 1)
+
+
+def test_a_value_at_the_end_of_what_was_tried_is_told() -> None:
+    _, best = tuned(
+        {
+            (1, 1.0): [5.0] * 10,
+            (1, 2.0): [4.0] * 10,
+            (9, 1.0): [3.0] * 10,
+            (9, 2.0): [3.5] * 10,
+        }
+    )
+    assert "q=1 at eta 2, the largest tried: a better one may lie beyond" in best.why
+    assert "q=9 at eta 1, the smallest tried" in best.why
+
+
+def test_the_theory_may_have_a_value_for_each_estimator_or_none() -> None:
+    ended = [
+        Finals({"estimator": e, "eta": eta}, [loss] * 10)
+        for e, eta, loss in [("avg", 1, 2), ("avg", 2, 9), ("align", 1, 9), ("align", 2, 1)]
+    ]
+    said = [claim(best={"estimator": "align"})]
+    own = Tuning(over="eta", replicates=2, theory={"avg": 1, "align": 2})
+    assert [v.verdict for v in judge(said, ended, own)] == ["holds", "holds"]
+    none = Tuning(over="eta", replicates=2)
+    assert [v.step for v in judge(said, ended, none)] == ["tuned"]
+
+
+def test_tuning_must_leave_rows_to_judge() -> None:
+    with pytest.raises(ConfigError, match="2 replicates choose eta, and some must be left"):
+        tuned({(1, 1.0): [5.0] * 2})
+
+
+def test_replicates_that_were_trials_are_put_together() -> None:
+    ended = [Finals({"q": q, "replicate": r}, [q + 0.01 * r]) for q in (1, 9) for r in range(10)]
+    [verdict] = judge([claim(not_falling="q")], ended)
+    assert (verdict.verdict, verdict.pairs) == ("holds", 10)
+    with pytest.raises(ConfigError, match="run twice; judge one launch at a time"):
+        judge([claim(not_falling="q")], [*ended, ended[0]])
+
+
+def test_a_claim_about_runs_that_are_missing_is_undecided_with_the_reason() -> None:
+    [verdict] = judge([claim(best={"q": 7}, where={"estimator": "avg"})], DICHOTOMY)
+    assert verdict.verdict == "undecided"
+    assert verdict.why == "cannot be judged: q 7 is not in the space; it has 1, 10, 100"
+    assert verdict.p is None
+
+
+def test_diverged_replicates_near_the_largest_number_are_judged() -> None:
+    ended = [Finals({"q": 1}, [1.0] * 10), Finals({"q": 2}, [1e308] * 9 + [1.0])]
+    [verdict] = judge([claim(not_falling="q")], ended)
+    assert verdict.verdict == "holds"

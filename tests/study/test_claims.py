@@ -1,0 +1,141 @@
+"""Claims in study files: checked before Ray starts, each mistake with its line."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from zotune.study import Study, load_study
+from zotune.study.studyfile import StudyError, parse_document, shipped_studies
+
+GOOD = """\
+name: mine
+problem: {name: quadratic, dim: 30}
+budget: 300
+replicates: 15
+space:
+  estimator: [avg, align]
+  q: [1, 10, 30]
+  eta: [0.5, 1, 2]
+tuning: {over: eta, replicates: 5, theory: 1}
+claims:
+  - name: avg-wants-one
+    says: Averaging wants one query a step.
+    best: {q: 1}
+    where: {estimator: avg}
+  - name: align-wants-all
+    says: Projection wants the full block.
+    compare: {lower: {q: largest}, higher: {q: smallest}}
+    where: {estimator: align}
+"""
+
+
+def mistakes(tmp_path: Path, old: str, new: str) -> list[str]:
+    assert old in GOOD
+    path = tmp_path / "mine.yaml"
+    path.write_text(textwrap.dedent(GOOD.replace(old, new)))
+    with pytest.raises(StudyError) as caught:
+        load_study(path)
+    return [line.replace(f"{tmp_path}/", "") for line in caught.value.problems]
+
+
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_claims_are_kept_with_the_study(tmp_path: Path) -> None:
+    study = load_study(good(tmp_path))
+    assert [claim.kind for claim in study.claims] == ["best", "compare"]
+    assert Study(**parse_document(study.to_yaml()).data) == study
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("best: {q: 1}", "best: {q: 2}", "11: claim avg-wants-one: q 2 is not in the space"),
+        (
+            "where: {estimator: align}",
+            "where: {estimator: alin}",
+            "15: claim align-wants-all: estimator 'alin' is not in the space (did you mean "
+            "'align'?); it has avg, align",
+        ),
+        (
+            "where: {estimator: align}",
+            "where: {estimatr: align}",
+            "15: claim align-wants-all: 'estimatr' is not searched (did you mean 'estimator'?)",
+        ),
+        ("{q: 1}\n", "{eta: 1}\n", "11: claim avg-wants-one: 'eta' is not searched"),
+        (
+            "    where: {estimator: avg}\n",
+            "",
+            "11: claim avg-wants-one: best fits 2 configurations; say which estimator",
+        ),
+        (
+            "    best: {q: 1}\n",
+            "",
+            "11: claim avg-wants-one: a claim has exactly one of compare, best, not_falling, "
+            "not_rising, over; got none",
+        ),
+        (
+            "best: {q: 1}",
+            "best: {q: 1}\n    besst: {q: 1}",
+            "14: claim avg-wants-one: 'besst' is not a key of a claim (did you mean 'best'?)",
+        ),
+        (
+            "lower: {q",
+            "lowest: {q",
+            "17: claim align-wants-all: 'lowest' is not a key of compare (did you mean 'lower'?)",
+        ),
+        ("best: {q: 1}", "over: q", "11: claim avg-wants-one: a claim over a setting needs within"),
+        (
+            "name: align-wants-all",
+            "name: avg-wants-one",
+            "15: two claims are named avg-wants-one; rename one",
+        ),
+        ("    says: Av", "    said: Av", "11: claim avg-wants-one: says is missing; a claim needs"),
+        (
+            "over: eta",
+            "over: et",
+            "9: tuning is over a searched setting, and 'et' is not in space (did you mean 'eta'?)",
+        ),
+        ("replicates: 5", "replicates: 15", "9: 15 replicates tune and none of 15 is left"),
+        ("replicates: 15", "replicates: 15\nscheduler: asha", "11: claims compare runs at the end"),
+        ("over: eta,", "ove: eta,", "9: 'ove' is not a key of tuning (did you mean 'over'?)"),
+        (
+            "tuning: {over: eta, replicates: 5, theory: 1}\n",
+            "",
+            "10: claim avg-wants-one: best fits 3 configurations; say which eta",
+        ),
+        ("claims:\n", "claims: 3\nseeed:\n", "10: claims must be a valid list, got 3"),
+    ],
+)
+def test_a_claim_that_nothing_can_decide_is_refused_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    found = mistakes(tmp_path, old, new)
+    assert any(f"mine.yaml:{message}" in line for line in found), found
+
+
+def test_claims_that_a_changed_study_does_not_decide_are_left_out(tmp_path: Path) -> None:
+    path = good(tmp_path)
+    names = [c.name for c in load_study(path, settings=["space.estimator=[avg]"]).claims]
+    assert names == ["avg-wants-one"]
+    assert [c.name for c in load_study(path, settings=["budget=20"]).claims] == [
+        "avg-wants-one",
+        "align-wants-all",
+    ]
+    assert load_study(path, settings=["scheduler=asha"]).claims == []
+    with pytest.raises(StudyError, match="claims"):
+        load_study(path, settings=["claims=[{name: a, says: b, best: {q: 77}}]"])
+
+
+@pytest.mark.parametrize("name", sorted(shipped_studies()))
+def test_a_study_s_claims_are_few_enough_for_its_replicates(name: str) -> None:
+    """Ten replicates give no p below 2/1024, which Holm multiplies by the number of claims."""
+    study = load_study(name)
+    judging = study.replicates - (study.tuning.replicates if study.tuning else 0)
+    assert len(study.claims) * 2 / 2**judging <= 0.05 or not study.claims
