@@ -34,6 +34,8 @@ POINTS = 80
 """Points at which a bound is computed, at most."""
 PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Comparators of a loss without minimiser, by their penalties as multiples of L."""
+FLAT = 0.1
+"""A bound that falls by less than this share is as good as none."""
 MEASURES = {
     STRONGLY_CONVEX: "gap",
     CONVEX: "gap",
@@ -206,3 +208,36 @@ def bounds_of(series: Sequence[Series]) -> tuple[dict[int, Bound], list[str]]:
         except NoBoundError as reason:
             reasons.append(str(reason))
     return found, list(dict.fromkeys(reasons))
+
+
+_SAYS = {
+    STRONGLY_CONVEX: "Dashed: the strongly convex bound on E f(x_T) − f*, at the theory's step.",
+    CONVEX: "Dashed: the convex bound on E f(x_T) − f*, at the theory's step; the loss has no "
+    "minimiser, so it is the least over several points that the theorem may compare with.",
+    NONCONVEX: "Dashed: the non-convex bound on the least E‖∇f(x_t)‖², at the theory's step. The "
+    "theorem wants an L that holds everywhere; where a problem has none, as Rosenbrock, L is the "
+    "curvature at the start, and the line is a yardstick, not a guarantee.",
+    STOCHASTIC: "Dashed: the stochastic bound on E f(x̄_T) − f* of the averaged iterate, for first "
+    "steps up to the theorem's cap.",
+}
+
+
+def notes_on(series: Sequence[Series], bounds: Mapping[int, Bound]) -> list[str]:
+    """In plain words, what the dashed lines are and what they are worth."""
+    notes = [_SAYS[regime] for regime in dict.fromkeys(b.regime for b in bounds.values())]
+    falls = [1 - bound.values[-1] / bound.values[0] for bound in bounds.values()]
+    if max(falls) < FLAT:
+        notes.append(
+            f"The bound falls by {max(falls):.1g} of its start over the whole budget"
+            f"{_condition(series)}: a flat line, true and of no use here."
+        )
+    elif len(bounds) < len(series):
+        notes.append("Where no line is dashed, the theorem does not cover the step that was taken.")
+    return notes
+
+
+def _condition(series: Sequence[Series]) -> str:
+    objective = _objective(series[0].config.get("problem"))
+    if objective.L is None or objective.gamma is None:
+        return ""
+    return f", because L/γ = {objective.L / objective.gamma:.2g}"
