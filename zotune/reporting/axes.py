@@ -37,6 +37,8 @@ def _label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
     subs = [1.0, 2.0, 5.0] if ratio < 300 else [1.0]
     if ratio < 8:
         subs = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]
+    if ratio < 2.5:
+        subs = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     for axis in axes:
         axis.yaxis.set_major_locator(LogLocator(subs=subs))
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))

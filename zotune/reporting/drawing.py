@@ -191,3 +191,12 @@ def number(value: float) -> str:
     ('1.254e+04', '0.07', '')
     """
     return "" if value != value else f"{value:.4g}"
+
+
+def with_spread(value: float, spread: float) -> str:
+    """A mean and its spread, which needs fewer digits.
+
+    >>> with_spread(0.973251, 0.00075716), with_spread(2.0, 0.0)
+    ('0.9733 ± 0.00076', '2')
+    """
+    return number(value) + (f" ± {spread:.2g}" if spread > 0 else "")

@@ -19,6 +19,7 @@ from zotune.reporting.drawing import (
     panels,
     shade,
     styled,
+    with_spread,
 )
 from zotune.reporting.series import Series, best, measure_of, panel_of
 
@@ -87,6 +88,9 @@ def curves(
                 look = looks[series[at].q]
                 entries.setdefault(look.key, _curve(drawing, axis, series[at], measure, look))
             here = {at: bounds[at] for at in shown if bounds and at in bounds}
+            if here and (above := _all_above(here.values(), axis)):
+                drawing.notes.append(f"{title}: {above}")
+                here = {}
             for whose, bound in _merged(here):
                 look_of = None if whose is None else looks[series[whose].q]
                 entries.setdefault(BOUND, _dashed(drawing, axis, bound, look_of))
@@ -167,12 +171,19 @@ def _curve(drawing: Drawing, axis: Axes, series: Series, measure: str, look: Loo
         )
         parts.append(drawing.identify(band))
     said = [
-        f"{s:,.0f} spent: {number(v)}" + (f" ± {number(d)}" if d else "")
-        for s, v, d in zip(spent, value, spread, strict=True)
+        f"{s:,.0f} spent: {with_spread(v, d)}" for s, v, d in zip(spent, value, spread, strict=True)
     ]
     name = f"{panel_of(series, [series])}, {look.key}"
     drawing.marks.append(Mark(axis, name, list(spent), list(value), said, [look.key], parts))
     return line
+
+
+def _all_above(bounds: Iterable[Bound], axis: Axes) -> str:
+    """What to say where no bound comes down to what is drawn."""
+    ends = [bound.values[-1] for bound in bounds]
+    if min(ends) < axis.get_ylim()[1]:
+        return ""
+    return f"the bound ends at {number(min(ends))} at best, above everything that is drawn."
 
 
 def _merged(bounds: Mapping[int, Bound]) -> list[tuple[int | None, Bound]]:
@@ -260,7 +271,7 @@ def _across(
         low = np.minimum(spread, np.maximum(0, np.array(y) - axis.get_ylim()[0]))
         drawn = axis.errorbar(x, y, [low, spread], fmt="none", ecolor=style["color"], capsize=3)
         parts += [drawing.identify(part) for part in (*drawn[1], *drawn[2])]
-        said = [f"{number(v)} ± {number(d)}" for v, d in zip(y, spread, strict=True)]
+        said = [with_spread(v, d) for v, d in zip(y, spread, strict=True)]
     said = said or [number(v) for v in y]
     told = [f"q = {at:g}: {words}" for at, words in zip(q, said, strict=True)]
     drawing.marks.append(Mark(axis, title, x, y, told, [title], parts))
@@ -274,7 +285,7 @@ def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
     label = step_label(series)
     drawing = Drawing(name, f"Best {label} against q", figure)
     with styled():
-        scale([axis], [[one.eta for one in chosen]])
+        scale([axis], [[one.eta for one in series if one.eta is not None]])
         log_x(axis, [one.q for one in chosen])
         entries = {
             title: _across(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.claims import Verdict
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
-from zotune.reporting.drawing import Drawing, number
+from zotune.reporting.drawing import Drawing, number, with_spread
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.records import LaunchRecord, TrialRecord
 from zotune.reporting.series import (
@@ -137,9 +137,7 @@ def _tuned(series: Series, among: Sequence[Series]) -> str:
 
 def _final(series: Series, measure: str) -> str:
     value, spread = series.last(measure), series.last("loss_std") or 0.0
-    if value is None:
-        return "unknown"
-    return number(value) + (f" ± {number(spread)}" if series.replicates > 1 else "")
+    return "unknown" if value is None else with_spread(value, spread)
 
 
 def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "") -> list[Drawing]:
@@ -150,6 +148,8 @@ def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "")
     of_chosen = _bounds_of(chosen, series, bounds)
     beside = bool(of_chosen) and len(of_chosen) == len(chosen) and of_chosen[0].measure == measure
     first = figures.curves(chosen, name=f"{slug}curves", bounds=of_chosen if beside else None)
+    if "eta" in searched(series):
+        first.title += ", each q at its best step"
     found = [first]
     if with_bound and not beside:
         theirs = _bounds_of(with_bound, series, bounds)
