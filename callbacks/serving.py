@@ -22,6 +22,7 @@ from zotune.callbacks.stores import (
     QUIET,
     artifact_root,
     database_of,
+    is_absent,
     open_client,
     resolve_uri,
     without_credentials,
@@ -52,10 +53,9 @@ def page_of(
         launches: ids; the newest of each study unless given.
     """
     uri = resolve_uri(tracking_uri)
-    database = database_of(uri)
-    if database is not None and not database.is_file():
+    if is_absent(uri):
         raise ConfigError(
-            f"no MLflow store at {database}; run a study here first, or give --tracking-uri"
+            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
         )
     client = open_client(uri)
     known = _launches(client)

@@ -203,6 +203,36 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
     show(studies, **options)
 
 
+@main.command("report")
+@click.argument("study")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the report; reports/<study> unless given.",
+)
+@click.option("--tracking-uri", help="Of the store; MLFLOW_TRACKING_URI, else ./mlflow.db.")
+@click.option(
+    "--launch",
+    "launches",
+    multiple=True,
+    metavar="ID",
+    help="A launch, or all; the newest unless given. Repeatable.",
+)
+@click.option(
+    "--attach/--no-attach",
+    default=True,
+    show_default=True,
+    help="Store the report with the launch's summary run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def report_command(**typed: Any) -> None:
+    """Rebuild figures, tables and a page of STUDY from its MLflow records alone."""
+    from zotune.reporting.command import Request, report
+
+    report(Request(**typed))
+
+
 @main.group("bench")
 def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
