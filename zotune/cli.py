@@ -91,6 +91,8 @@ def list_command(as_json: bool) -> None:
     metavar="[LAUNCH]",
     help="Continue a launch; the newest unfinished one unless named.",
 )
+@click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
+@click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""

@@ -42,10 +42,20 @@ class ZOTrainable(tune.Trainable):
     _loop: Any
     _state: Any
 
-    def setup(self, config: dict[str, Any], source: Source | None = None, data: Any = None) -> None:
-        """Build the objective and the loop; bad settings fail here, before anything is spent."""
+    def setup(
+        self,
+        config: dict[str, Any],
+        source: Source | None = None,
+        data: Any = None,
+        carried: Mapping[str, str] | None = None,
+    ) -> None:
+        """Build the objective and the loop; bad settings fail here, before anything is spent.
+
+        ``carried`` holds checkpoints that trials begin at, by their identity.
+        """
         self._source = source
         self._data = data
+        self._carried = carried or {}
         self._built: tuple[str, Objective | WeightsObjective] | None = None
         self._begin(config)
 
@@ -90,7 +100,8 @@ class ZOTrainable(tune.Trainable):
     def _current(self) -> Any:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
-            self._state = self._loop.init()
+            before = self._carried.get(self._loop.config.identity)
+            self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
         return self._state
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
