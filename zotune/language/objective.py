@@ -13,6 +13,7 @@ from torch import Tensor
 
 from zotune.addresses import Keys
 from zotune.errors import ZotuneError
+from zotune.language.exported import write_settings
 from zotune.language.heads import Classifier
 from zotune.language.loading import is_out_of_memory
 from zotune.language.lora import merged
@@ -97,6 +98,7 @@ class LanguageModel(WeightsObjective):
         with merged(self.module):
             self.module.save(folder)
         self.prepared.tokenizer.save_pretrained(folder)
+        write_settings(self.prepared, folder)
 
     @cached_property
     def _held_out(self) -> list[Batch]:
