@@ -38,6 +38,7 @@ class Loop:
     """
 
     def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
+        config.refuse_settings_for_weights()
         self.config = config
         self.objective = objective
         self.estimator = ESTIMATORS[config.estimator]
