@@ -161,6 +161,31 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
     Console().print(render(found))
 
 
+@main.command("export")
+@click.argument("source")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder that is written; it must be empty, or not exist.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def export_command(source: str, output: Path, as_json: bool) -> None:
+    """Write the language model of SOURCE: a launch's folder (its best trial), a trial's folder,
+    a checkpoint or the id of an MLflow run."""
+    from dataclasses import asdict
+
+    from zotune.language import export_run
+
+    exported = export_run(source, output)
+    if as_json:
+        click.echo(json.dumps(asdict(exported), indent=2, default=str))
+        return
+    click.echo(f"{exported.run} from {exported.checkpoint}")
+    click.echo(f"model: {exported.folder}, for {exported.load_with}")
+
+
 @main.command("sync")
 @click.argument(
     "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("results")

@@ -16,6 +16,7 @@ from typing import Any
 
 from zotune.checkpoint import write_whole
 from zotune.errors import ZotuneError
+from zotune.objectives import PROBLEMS
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
@@ -185,6 +186,9 @@ def check_storage(launch: Launch) -> None:
 
 
 def _bytes(study: Study) -> int:
-    """What the checkpoints may take: x, the best x and an average, for every replicate."""
+    """What the checkpoints may take: weights; or x, the best x and an average, a replicate."""
+    settings = PROBLEMS[study.problem["name"]].settings_of(study.problem)
+    if settings is not None:
+        return SPARE + study.size * KEPT * settings.checkpoint_bytes
     values = 3 * study.replicates * dimension(study.problem)
     return SPARE + study.size * KEPT * 8 * values
