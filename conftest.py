@@ -10,6 +10,8 @@ from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 
+pytest_plugins = ["tests.browser", "tests.servers"]
+
 
 @pytest.fixture(autouse=True)
 def registries_are_left_as_they_were() -> Iterator[None]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
+from zotune.callbacks.stores import database_of, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, KIND, LAUNCH, STATUS, TRIAL
 from zotune.errors import ConfigError, unknown
 
@@ -109,7 +109,8 @@ class Store:
     def open(cls, uri: str | None = None) -> Store:
         """Open a store that exists; nothing is made by reading."""
         resolved = resolve_uri(uri)
-        if is_absent(resolved):
+        database = database_of(resolved)
+        if database is not None and not database.is_file():
             raise ConfigError(
                 f"there is no tracking store at {without_credentials(resolved)}; "
                 "give --tracking-uri, or set MLFLOW_TRACKING_URI"
@@ -199,8 +200,10 @@ class Store:
             key = metric.key.removeprefix(FINAL)
             if metric.key.startswith(FINAL) and key in METRICS:
                 values.setdefault(key, {}).setdefault(metric.step, metric.value)
-        curve = pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
-        return curve if "loss" in curve else curve.iloc[:0]
+        if "loss" not in values:
+            return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
+        values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
+        return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
 
     def _study_file(self, run_id: str) -> dict[str, Any]:
         """The study as it was run; empty where no study file was recorded."""
