@@ -80,6 +80,12 @@ def artifact_root(uri: str) -> str | None:
     return None if database is None else (database.parent / "mlartifacts").as_uri()
 
 
+def is_absent(uri: str) -> bool:
+    """Whether the store is a sqlite file that does not exist; of others nobody knows."""
+    database = database_of(uri)
+    return database is not None and not database.is_file()
+
+
 def open_client(uri: str) -> MlflowClient:
     """A client whose store is open; processes that open a new sqlite store take turns."""
     for key, value in QUIET.items():

@@ -73,6 +73,10 @@ def list_command(as_json: bool) -> None:
 )
 @click.option("--smoke", is_flag=True, help="The same study at a size that takes seconds.")
 @click.option(
+    "--tracking-uri",
+    help="MLflow store of the curves: MLFLOW_TRACKING_URI or mlflow.db unless given; none.",
+)
+@click.option(
     "--storage",
     type=click.Path(path_type=Path),
     default=Path("results"),
@@ -87,6 +91,8 @@ def list_command(as_json: bool) -> None:
     metavar="[LAUNCH]",
     help="Continue a launch; the newest unfinished one unless named.",
 )
+@click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
+@click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
@@ -182,6 +188,21 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
         said = "complete" if report.is_complete else f"not complete: {report.problem}"
         click.echo(f"{report.launch_id}: {report.points} points delivered, {said}")
     sys.exit(0 if all(report.is_complete for report in reports) else 1)
+
+
+@main.command("ui")
+@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@click.option(
+    "--launch", "launches", multiple=True, help="Show this one, not the newest. Repeatable."
+)
+@click.option("--tracking-uri", help="Of the store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
+@click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
+def ui_command(studies: tuple[str, ...], **options: Any) -> None:
+    """Open MLflow's page on the curves of STUDYs, prepared for comparison; on loopback only."""
+    from zotune.callbacks.serving import show
+
+    show(studies, **options)
 
 
 @main.command("report")

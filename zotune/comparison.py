@@ -11,6 +11,8 @@ from zotune.run import Run, minimize
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from zotune.weights.checkpoint import WeightsRun
+
 
 def compare(
     problem: Mapping[str, Any],
@@ -60,7 +62,7 @@ def table(runs: Sequence[Run]) -> Table:
     return shown
 
 
-def plot(runs: Sequence[Run], path: Path) -> Path:
+def plot(runs: Sequence[Run | WeightsRun], path: Path) -> Path:
     """Gap against spent budget, a panel an estimator; lines differ in grey as in colour."""
     from zotune.reporting.figures import curves
     from zotune.reporting.series import from_run

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.stores import database_of, open_client, resolve_uri, without_credentials
-from zotune.callbacks.tracking import FINAL, KIND, LAUNCH, STATUS, TRIAL
+from zotune.callbacks.ledger import FINAL_LOSSES
+from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
+from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
 from zotune.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ METRICS = (
 """Curves that a report reads."""
 COUNTERS = ("steps", "queries", "diverged")
 """Of which only the last value is wanted."""
-LOSSES = "zotune.final_losses"
-"""The tag with the final loss of each replicate."""
 PLACE = "report"
 """Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
@@ -109,8 +109,7 @@ class Store:
     def open(cls, uri: str | None = None) -> Store:
         """Open a store that exists; nothing is made by reading."""
         resolved = resolve_uri(uri)
-        database = database_of(resolved)
-        if database is not None and not database.is_file():
+        if is_absent(resolved):
             raise ConfigError(
                 f"there is no tracking store at {without_credentials(resolved)}; "
                 "give --tracking-uri, or set MLFLOW_TRACKING_URI"
@@ -183,7 +182,7 @@ class Store:
             config=nested(run.data.params),
             curve=self._curve(run),
             counters={k: v for k, v in run.data.metrics.items() if k in COUNTERS},
-            losses=_losses(tags.get(LOSSES)),
+            losses=_losses(tags.get(FINAL_LOSSES)),
             error=tags.get("zotune.error", ""),
         )
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zotune.reporting.records import TrialRecord
     from zotune.run import Run
+    from zotune.weights.checkpoint import WeightsRun
 
 REPEATED = {"replicate", "replicates", "seed"}
 """Settings in which repetitions of one configuration differ."""
@@ -72,7 +73,7 @@ class Series:
         return float(known.iloc[-1]) if len(known) else None
 
 
-def from_run(run: Run) -> Series:
+def from_run(run: Run | WeightsRun) -> Series:
     """The series of a run of this process."""
     points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1)
     return Series(run.config.model_dump(), points, run.config.replicates, run.status)

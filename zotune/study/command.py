@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.errors import ConfigError
-from zotune.study.launch import Launch, new_launch, old_launch
+from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label
 from zotune.study.quiet import silence
-from zotune.study.running import Outcome, run_launch
+from zotune.study.running import Outcome, curves, run_launch, store_of
 from zotune.study.studyfile import SUFFIXES, StudyError
 from zotune.study.summary import (
     as_dict,
@@ -38,17 +38,27 @@ class Request:
     study: str
     settings: Sequence[str] = ()
     smoke: bool = False
+    tracking_uri: str | None = None
     storage: Path = Path(STORAGE)
     address: str | None = None
     resume: str | None = None
     """A launch's id, "" for the newest unfinished one, None for a new launch."""
+    budget: int | None = None
+    trials: int | None = None
+    """With resume: what a new launch, which goes on from the old one, has more of."""
     as_json: bool = False
+
+    @property
+    def extends(self) -> bool:
+        """Whether a new launch goes on from an old one."""
+        return self.budget is not None or self.trials is not None
 
 
 def run(request: Request) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence(request.address)
     console = Console(stderr=request.as_json)
+    store_of(request.tracking_uri)
     with _launch(request) as launch:
         _introduce(launch, console)
         outcome = _run(launch, request, console)
@@ -67,6 +77,11 @@ def run(request: Request) -> int:
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
     if request.resume is None:
+        if request.extends:
+            raise ConfigError(
+                "--budget and --trials go on from a launch, and need --resume; "
+                "a new launch takes --set budget=… or --set search.trials=…"
+            )
         study = load_study(request.study, settings=request.settings)
         return new_launch(study.smoke() if request.smoke else study, request.storage)
     if request.settings:
@@ -75,6 +90,9 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
             "leave it out, or start a new launch"
         )
     name = _name(request.study) + ("-smoke" if request.smoke else "")
+    if request.extends:
+        more = {"budget": request.budget, "trials": request.trials}
+        return extended_launch(name, request.storage, request.resume or None, **more)
     return old_launch(name, request.storage, request.resume or None)
 
 
@@ -94,6 +112,8 @@ def _introduce(launch: Launch, console: Console) -> None:
         _say(console, study.question)
     for line in skipped_lines(study):
         _say(console, line)
+    if "continues" in launch.notes:
+        _say(console, f"goes on from launch {launch.notes['continues']}")
 
 
 def skipped_lines(study: Study) -> list[str]:
@@ -115,9 +135,9 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress()],
+                callbacks=[Progress(), *curves(study, request.tracking_uri)],
                 address=request.address,
-                resume=request.resume is not None,
+                resume=request.resume is not None and not request.extends,
             )
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
@@ -144,8 +164,26 @@ def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: 
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")
+    if (page := _page(request, outcome)) is not None:
+        _say(console, page)
     if not outcome.interrupted:
         _say(console, f"next: {_next(request, outcome)}")
+
+
+def _page(request: Request, outcome: Outcome) -> str | None:
+    """Where the curves can be looked at, if they went to MLflow."""
+    from zotune.callbacks.serving import is_server
+    from zotune.callbacks.session import page_of_launch
+    from zotune.callbacks.stores import without_credentials
+
+    place, store = page_of_launch(outcome.launch.folder), store_of(request.tracking_uri)
+    if store is None or not place:
+        return None
+    if is_server(store):
+        return f"page: {without_credentials(store).rstrip('/')}{place}"
+    given = ["--tracking-uri", request.tracking_uri] if request.tracking_uri else []
+    words = shlex.join(["zotune", "ui", outcome.launch.study.name, *given])
+    return f"page: {words} (opens the curves in MLflow, {store})"
 
 
 def _next(request: Request, outcome: Outcome) -> str:

@@ -19,8 +19,11 @@ from zotune.study.quiet import ray_running
 if TYPE_CHECKING:
     from ray import tune
 
+    from zotune.study.model import Study
 
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
+NOWHERE = "none"
+"""The tracking URI of a launch that is not recorded in MLflow."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,23 @@ def interruptible() -> Iterator[Interrupt]:
             os.environ[TUNES_OWN] = environment
 
 
+def store_of(tracking_uri: str | None) -> str | None:
+    """The full address of the MLflow store, or None for none; one that cannot be is refused."""
+    from zotune.callbacks.stores import resolve_uri
+
+    return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
+
+
+def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
+    """What records a launch in MLflow."""
+    from zotune.callbacks import MLflowCurves
+
+    store = store_of(tracking_uri)
+    if store is None:
+        return []
+    return [MLflowCurves(store, study.name, question=study.question or None)]
+
+
 def run_launch(
     launch: Launch,
     *,
@@ -90,11 +110,18 @@ def run_launch(
         resume: continue where it was left.
     """
     with ray_running(address), interruptible() as interrupt:
+        from zotune.study.tuning import build_tuner
+
         _check_resources(launch)
-        tuner = _restored(launch) if resume else None
+        known = _carried(launch)
+        tuner = _restored(launch, known) if resume else None
         if tuner is None:
-            tuner = launch.study.tuner(
-                storage_path=launch.storage, name=launch.id, callbacks=callbacks
+            tuner = build_tuner(
+                launch.study,
+                storage_path=launch.storage,
+                name=launch.id,
+                callbacks=callbacks,
+                carried=known,
             )
         start = monotonic()
         try:
@@ -124,7 +151,15 @@ def _check_resources(launch: Launch) -> None:
             )
 
 
-def _restored(launch: Launch) -> tune.Tuner | None:
+def _carried(launch: Launch) -> dict[str, str]:
+    """Checkpoints of the launch that this one goes on from."""
+    from zotune.study.carrying import carried
+
+    before = launch.notes.get("continues")
+    return carried(launch.folder.parent / str(before)) if before else {}
+
+
+def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
     """The Tuner as it was saved; None where the launch was killed before Tune saved any trial."""
     from ray import tune
 
@@ -132,7 +167,9 @@ def _restored(launch: Launch) -> tune.Tuner | None:
 
     if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
         return None
-    return tune.Tuner.restore(str(launch.folder), trainable=bound_trainable(launch.study))
+    return tune.Tuner.restore(
+        str(launch.folder), trainable=bound_trainable(launch.study, carried=known)
+    )
 
 
 def _has_trials(folder: Path) -> bool:
