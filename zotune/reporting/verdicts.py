@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zotune.claims import Finals, Verdict, judge_study
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge
 from zotune.errors import ConfigError
 from zotune.reporting.drawing import number
 from zotune.reporting.page import Table
@@ -28,7 +28,9 @@ def verdicts_on(launch: LaunchRecord) -> tuple[list[Verdict], str]:
             "replicate."
         )
     try:
-        return judge_study(launch.file, [_finals(trial) for trial in launch.trials]), ""
+        claims = [Claim(**said) for said in launch.file["claims"]]
+        tuning = Tuning(**launch.file["tuning"]) if launch.file.get("tuning") else None
+        return judge(claims, [_finals(trial) for trial in launch.trials], tuning), ""
     except ConfigError as error:
         return [], f"The study's claims are not judged: {error}."
 
