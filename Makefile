@@ -24,8 +24,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# Two workers: one has Ray and MLflow to itself, the other does the rest; see conftest.py.
 unit: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)

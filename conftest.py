@@ -10,6 +10,19 @@ from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 
+pytest_plugins = ["tests.browser", "tests.servers"]
+
+
+HEAVY = ("callbacks", "page", "reporting", "study", "tune")
+"""Folders of tests that share one Ray, one MLflow server, one browser."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Among several workers, tests that share something large go to one of them."""
+    for item in items:
+        if any(f"tests/{folder}/" in item.nodeid for folder in HEAVY):
+            item.add_marker(pytest.mark.xdist_group("heavy"))
+
 
 @pytest.fixture(autouse=True)
 def registries_are_left_as_they_were() -> Iterator[None]:

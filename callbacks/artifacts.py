@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
     from zotune.run import Run
+    from zotune.weights.checkpoint import WeightsRun
 
 PLACE, STATE = "point", "state.safetensors"
 LARGEST = 256 * 2**20
@@ -39,7 +40,7 @@ def keep(client: MlflowClient, run_id: str, store: Callable[[], object]) -> str:
     return ""
 
 
-def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
+def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run | WeightsRun:
     """The run behind an MLflow run: the point back, not only the number.
 
     Args:

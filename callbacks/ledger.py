@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 DIVERGED = "diverged"
+LOSSES, FINAL_LOSSES = "losses", "zotune.final_losses"
+"""The last loss of every replicate: in our trainables' last point, and as a run's tag."""
+TAG_LENGTH = 5000
+"""Of more, some stores keep a part only."""
 ENDS_BY_ITSELF = {"exhausted", DIVERGED}
 """Words of a row that say that a run is over."""
 
@@ -38,10 +43,12 @@ ENDS_BY_ITSELF = {"exhausted", DIVERGED}
 class Ledger:
     """Turns what Tune says of trials into records; points that are known already stay out."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), axes: Iterable[str] = ()) -> None:
+        self._axes = list(axes)
         self._high: dict[str, int] = {}
         self._open: set[str] = set()
         self._diverged: set[str] = set()
+        self._losses: dict[str, list[float]] = {}
         for record in records:
             self._replay(record)
 
@@ -56,6 +63,8 @@ class Ledger:
             self._open.add(trial)
         if "nonfinite" in record:
             self._diverged.add(trial)
+        if LOSSES in record:
+            self._losses[trial] = record[LOSSES]
         if record["kind"] == POINTS and record["points"]:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
 
@@ -70,7 +79,7 @@ class Ledger:
     def start(self, trial: Trial) -> list[Record]:
         """The trial's name and configuration, whenever a worker takes it up."""
         settings = settings_of(trial)
-        record = self._record(trial, STARTED, name=name_of(trial, settings))
+        record = self._record(trial, STARTED, name=name_of(trial, settings, self._axes))
         record["params"] = params_of(settings)
         self._replay(record)
         return [record]
@@ -95,6 +104,8 @@ class Ledger:
         record: Record = {"kind": POINTS, "trial": trial.trial_id, "points": points}
         if nonfinite:
             record["nonfinite"] = nonfinite
+        if curve and LOSSES in curve[-1]:
+            record[LOSSES] = curve[-1][LOSSES]
         self._replay(record)
         return [*begun, record]
 
@@ -112,6 +123,9 @@ class Ledger:
         record["tags"] = {"zotune.status": _word(status, word)}
         if status == FAILED:
             record["tags"]["zotune.error"] = _error(trial)
+        losses = json.dumps(self._losses.get(trial.trial_id))
+        if trial.trial_id in self._losses and len(losses) <= TAG_LENGTH:
+            record["tags"][FINAL_LOSSES] = losses
         checkpoint = trial.checkpoint
         record["checkpoint"] = None if checkpoint is None else str(checkpoint.path)
         self._replay(record)

@@ -13,14 +13,14 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from zotune.callbacks.records import FAILED, FINISHED, KILLED
-from zotune.callbacks.session import Session, open_session
+from zotune.callbacks.session import Session, open_session, place_of
 from zotune.callbacks.stores import (
     EXPERIMENT,
     resolve_uri,
     with_credentials,
     without_credentials,
 )
-from zotune.callbacks.wish import ask_for_curves, stop_asking
+from zotune.wishes import ask_for_curves, stop_asking
 
 logger = logging.getLogger("zotune")
 CURVE = "_zotune_curve"
@@ -118,10 +118,9 @@ class MLflowCurves(Callback):
         total_num_samples: int | None = None,
         **info: Any,
     ) -> None:
-        """Ask the workers for their curve points."""
+        """Begin anew; Tune may fit with one callback twice."""
         self._session = None
         self._complained = False
-        ask_for_curves()
 
     @_harmless
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -133,7 +132,8 @@ class MLflowCurves(Callback):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Write down the trial and its configuration."""
+        """Ask its worker for curve points; write down the trial and its configuration."""
+        ask_for_curves(place_of(trial)[1])
         session = self._opened(trials)
         session.write(session.ledger.start(trial))
 
@@ -170,7 +170,8 @@ class MLflowCurves(Callback):
     @_harmless
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Give every trial that is still open its end, and wait a while for the delivery."""
-        stop_asking()
+        for name in {place_of(trial)[1] for trial in trials}:
+            stop_asking(name)
         session, self._session = self._session, None
         if session is None:
             return

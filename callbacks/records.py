@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -117,9 +117,14 @@ def params_of(settings: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def name_of(trial: Trial, settings: Mapping[str, Any]) -> str:
-    """How a person knows a trial: ``align q=100``, and what else was searched."""
-    searched = {key.replace("/", "."): value for key, value in flat(trial.evaluated_params, "/")}
+def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
+    """How a person knows a trial: ``align q=100``, and what else was searched.
+
+    Tune tells what it has drawn itself; ``axes`` are further keys that the trials differ in.
+    """
+    drawn = {key.replace("/", "."): value for key, value in flat(trial.evaluated_params, "/")}
+    values = dict(flat(settings))
+    searched = drawn | {key: values[key] for key in axes if key in values}
     known = {key: settings[key] for key in ("estimator", "q") if key in settings}
     parts = []
     for key, value in {**known, **searched}.items():

@@ -16,9 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from zotune.callbacks.ledger import Ledger
 from zotune.callbacks.records import POINTS
 from zotune.callbacks.spool import (
+    ABOUT,
     DELIVERED,
     FOLDER,
     Record,
@@ -56,11 +59,19 @@ def open_session(
     home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
     for known in find_spools(home) if home.is_dir() else []:
         records, _ = read_records(known)
-        ledger = Ledger(records)
+        ledger = Ledger(records, axes_of(read_json(known / ABOUT)))
         if any(ledger.knows(trial.trial_id) for trial in trials):
             return Session(Spool(known), ledger, uri)
     described = describe(place, name, about)
-    return Session(Spool(home / described["launch_id"], described), Ledger(), uri)
+    ledger = Ledger(axes=axes_of(described))
+    return Session(Spool(home / described["launch_id"], described), ledger, uri)
+
+
+def axes_of(about: Mapping[str, Any]) -> list[str]:
+    """Keys that a study's trials differ in."""
+    study = yaml.safe_load(about.get("study") or "") or {}
+    searched = list(study.get("space", {}))
+    return [*searched, "replicate"] if study.get("replicates_as") == "trials" else searched
 
 
 def describe(place: Path | None, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +99,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def page_of_launch(folder: Path) -> str:
+    """The place of a delivered launch's page, after the server's address; empty without one."""
+    home = folder / FOLDER
+    pages = [read_json(spool / DELIVERED).get("page", "") for spool in find_spools(home)]
+    return str(next(filter(None, pages), ""))
 
 
 @dataclass

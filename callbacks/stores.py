@@ -40,14 +40,13 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     uri = str(given or os.environ.get(URI) or "sqlite:///mlflow.db")
     scheme = urlsplit(uri).scheme
     if scheme == "file" or (not scheme and uri != "databricks"):
-        database = uri if uri.endswith(".db") else "mlflow.db"
+        file = uri if uri.endswith(".db") else "mlflow.db"
         raise ConfigError(
             f"tracking URI {uri!r} names a folder of files, a store that MLflow has retired; "
-            f"use sqlite:///{database}, an http(s) server or postgresql://…"
+            f"use sqlite:///{file}, an http(s) server or postgresql://…"
         )
-    if scheme == "sqlite" and not _in_memory(uri):
-        return f"sqlite:///{_database(uri).absolute()}"
-    return uri
+    database = database_of(uri)
+    return uri if database is None else f"sqlite:///{database.absolute()}"
 
 
 def without_credentials(text: str) -> str:
@@ -65,19 +64,26 @@ def with_credentials(uri: str) -> str:
     return known if known and without_credentials(known) == uri else uri
 
 
-def _database(uri: str) -> Path:
+def database_of(uri: str) -> Path | None:
+    """The file of a sqlite store; None for any other."""
+    path = _path(uri)
+    return path if urlsplit(uri).scheme == "sqlite" and path.name not in ("", ":memory:") else None
+
+
+def _path(uri: str) -> Path:
     return Path(urlsplit(uri).path.removeprefix("/"))
-
-
-def _in_memory(uri: str) -> bool:
-    return _database(uri).name in ("", ":memory:")
 
 
 def artifact_root(uri: str) -> str | None:
     """Where artifacts of a sqlite store go, beside it; a server knows its own place."""
-    if urlsplit(uri).scheme != "sqlite" or _in_memory(uri):
-        return None
-    return (_database(uri).parent / "mlartifacts").as_uri()
+    database = database_of(uri)
+    return None if database is None else (database.parent / "mlartifacts").as_uri()
+
+
+def is_absent(uri: str) -> bool:
+    """Whether the store is a sqlite file that does not exist; of others nobody knows."""
+    database = database_of(uri)
+    return database is not None and not database.is_file()
 
 
 def open_client(uri: str) -> MlflowClient:
@@ -94,10 +100,10 @@ def open_client(uri: str) -> MlflowClient:
 
 @contextmanager
 def _first_opening(uri: str) -> Iterator[None]:
-    if urlsplit(uri).scheme != "sqlite" or _in_memory(uri):
+    database = database_of(uri)
+    if database is None:
         yield
         return
-    database = _database(uri)
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_name(f".{database.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zotune.callbacks.page import COLOUR, KIND, LAUNCH, colour, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
     ENDED,
@@ -43,12 +44,7 @@ if TYPE_CHECKING:
 
 BATCH, FEW = 1000, 100
 """The most metrics, and the most params or tags, that a call may carry."""
-LAUNCH, TRIAL, KIND, STATUS = (
-    "zotune.launch_id",
-    "zotune.trial_id",
-    "zotune.kind",
-    "zotune.status",
-)
+TRIAL, STATUS = "zotune.trial_id", "zotune.status"
 FINAL = "final_"
 """Before the names of a run's last values."""
 
@@ -80,6 +76,8 @@ class Delivery:
     """Trials that the store refused, and why."""
     closed: bool = False
     """Whether the writer has said that there is no more to come."""
+    page: str = ""
+    """Where on a server of the store the launch's curves are shown, once it has ended."""
 
     def __post_init__(self) -> None:
         self.about = read_json(self.folder / ABOUT)
@@ -124,7 +122,7 @@ class Delivery:
     def note(self, problem: str = "") -> None:
         """Write down how far it has come."""
         content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
-        write_json(self.folder / DELIVERED, content)
+        write_json(self.folder / DELIVERED, content | {"page": self.page})
 
     @property
     def refused(self) -> str:
@@ -143,6 +141,7 @@ class Delivery:
             run.status = KILLED
         records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
+        self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
@@ -184,6 +183,8 @@ class Delivery:
 
     def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
         tags = self._tags_of("trial") | {TRIAL: trial}
+        if (shade := colour(started["params"])) is not None:
+            tags[COLOUR] = shade
         if self.about.get("nested"):
             tags["mlflow.parentRunId"] = self._summary(client)
         made = client.create_run(

@@ -32,12 +32,12 @@ SCRIPTS = dict(
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_in_the_readme_run(name: str, tmp_path: Path) -> None:
+def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> None:
     (tmp_path / name).write_text(SCRIPTS[name])
     done = subprocess.run(
         [sys.executable, name],
         cwd=tmp_path,
-        env=os.environ | QUIET | {"HOME": str(tmp_path)},
+        env=os.environ | QUIET | {"HOME": str(tmp_path), "MLFLOW_TRACKING_URI": store},
         capture_output=True,
         text=True,
         timeout=300,

@@ -118,8 +118,16 @@ def _independent(r: Tensor, square_norms: Tensor) -> Tensor:
     q, dim = r.shape[-1], r.shape[-2]
     distance = torch.zeros_like(square_norms)
     distance[:, :dim] = r.diagonal(dim1=-2, dim2=-1).abs()
-    tolerance = 8 * max(q, dim) * torch.finfo(r.dtype).eps
-    return distance > tolerance * square_norms.sqrt()
+    return distance > _tolerance(q, dim, r.dtype) * square_norms.sqrt()
+
+
+def _tolerance(q: int, dim: int, dtype: torch.dtype) -> float:
+    """What rounding leaves of a direction that depends on others, relative to its norm.
+
+    Sums of d products round like √d; a tolerance like d would drop every float32 direction at a
+    million dimensions.
+    """
+    return float(8 * max(q, dim**0.5) * torch.finfo(dtype).eps)
 
 
 def _solve_factored(r: Tensor, v: Tensor) -> Tensor:
@@ -180,7 +188,7 @@ class ReplayedBlock(Block):
     def _solve(self, v: Tensor) -> Tensor:
         """By the eigenvalues of the Gram matrix; those that are zero carry no weight."""
         values, vectors = torch.linalg.eigh(self.gram())
-        floor = values[:, -1:] * (8 * max(self.q, self.dim) * torch.finfo(self._dtype).eps)
+        floor = values[:, -1:] * _tolerance(self.q, self.dim, self._dtype)
         inverse = torch.where(values > floor, 1 / values, 0)
         projected = torch.bmm(vectors.mT, v.to(values.dtype)[..., None])
         return torch.bmm(vectors, inverse[..., None] * projected)[..., 0].to(v.dtype)

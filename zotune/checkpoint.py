@@ -20,6 +20,8 @@ from zotune.state import State
 
 FORMAT = 1
 FILENAME = "state.safetensors"
+WEIGHTS = "weights"
+"""The kind of a checkpoint that holds the weights of a model; others name none."""
 _PLAIN = {"steps", "lost", "ledger", "average_weight", "curve"}
 _NAMES = {f.name for f in fields(State)} - _PLAIN | {f"curve.{f.name}" for f in fields(Curve)}
 
@@ -64,7 +66,7 @@ def load_state(
             "use the version that wrote it"
         )
     if fingerprint is not None:
-        _require_same(Path(path), header["fingerprint"], json.loads(json.dumps(dict(fingerprint))))
+        require_same(Path(path), header["fingerprint"], json.loads(json.dumps(dict(fingerprint))))
     if tensors.keys() != _NAMES:
         odd = ", ".join(sorted(tensors.keys() ^ _NAMES))
         raise CheckpointError(f"{path} does not hold a state of this zotune; it differs in {odd}")
@@ -78,6 +80,15 @@ def load_state(
         curve=Curve(**curve),
     )
     return state, header["notes"]
+
+
+def holds_weights(path: Path) -> bool:
+    """Whether a checkpoint is one of a model's weights, which ``zotune.weights`` reads."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return bool(json.loads((file.metadata() or {})["zotune"]).get("kind") == WEIGHTS)
+    except (SafetensorError, KeyError, ValueError, OSError):
+        return False
 
 
 def write_whole(path: Path, content: bytes) -> Path:
@@ -116,7 +127,8 @@ def _read(path: Path, device: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ) from None
 
 
-def _require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that differs in what a run must agree on."""
     for key in sorted({*saved, *wanted}):
         if saved.get(key) != wanted.get(key):
             raise CheckpointError(

@@ -73,6 +73,10 @@ def list_command(as_json: bool) -> None:
 )
 @click.option("--smoke", is_flag=True, help="The same study at a size that takes seconds.")
 @click.option(
+    "--tracking-uri",
+    help="MLflow store of the curves: MLFLOW_TRACKING_URI or mlflow.db unless given; none.",
+)
+@click.option(
     "--storage",
     type=click.Path(path_type=Path),
     default=Path("results"),
@@ -182,6 +186,51 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
         said = "complete" if report.is_complete else f"not complete: {report.problem}"
         click.echo(f"{report.launch_id}: {report.points} points delivered, {said}")
     sys.exit(0 if all(report.is_complete for report in reports) else 1)
+
+
+@main.command("ui")
+@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@click.option(
+    "--launch", "launches", multiple=True, help="Show this one, not the newest. Repeatable."
+)
+@click.option("--tracking-uri", help="Of the store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
+@click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
+def ui_command(studies: tuple[str, ...], **options: Any) -> None:
+    """Open MLflow's page on the curves of STUDYs, prepared for comparison; on loopback only."""
+    from zotune.callbacks.serving import show
+
+    show(studies, **options)
+
+
+@main.command("report")
+@click.argument("study")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the report; reports/<study> unless given.",
+)
+@click.option("--tracking-uri", help="Of the store; MLFLOW_TRACKING_URI, else ./mlflow.db.")
+@click.option(
+    "--launch",
+    "launches",
+    multiple=True,
+    metavar="ID",
+    help="A launch, or all; the newest unless given. Repeatable.",
+)
+@click.option(
+    "--attach/--no-attach",
+    default=True,
+    show_default=True,
+    help="Store the report with the launch's summary run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def report_command(**typed: Any) -> None:
+    """Rebuild figures, tables and a page of STUDY from its MLflow records alone."""
+    from zotune.reporting.command import Request, report
+
+    report(Request(**typed))
 
 
 @main.group("bench")

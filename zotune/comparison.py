@@ -11,6 +11,8 @@ from zotune.run import Run, minimize
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from zotune.weights.checkpoint import WeightsRun
+
 
 def compare(
     problem: Mapping[str, Any],
@@ -60,40 +62,9 @@ def table(runs: Sequence[Run]) -> Table:
     return shown
 
 
-def plot(runs: Sequence[Run], path: Path) -> Path:
+def plot(runs: Sequence[Run | WeightsRun], path: Path) -> Path:
     """Gap against spent budget, a panel an estimator; lines differ in grey as in colour."""
-    import matplotlib
+    from zotune.reporting.figures import curves
+    from zotune.reporting.series import from_run
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    estimators = list(dict.fromkeys(run.config.estimator for run in runs))
-    block_sizes = sorted({run.config.q for run in runs})
-    colours = plt.get_cmap("viridis")
-    dashes = ["-", "--", "-.", ":", (0, (1, 1))]
-    figure, axes = plt.subplots(
-        1, len(estimators), figsize=(4.2 * len(estimators), 3.6), sharey=True, squeeze=False
-    )
-    for axis, estimator in zip(axes[0], estimators, strict=True):
-        for run in (run for run in runs if run.config.estimator == estimator):
-            rank = block_sizes.index(run.config.q)
-            curve = run.curve
-            value = curve["loss"] if curve["gap"].isna().any() else curve["gap"]
-            line = {
-                "color": colours(0.85 * rank / max(1, len(block_sizes) - 1)),
-                "linestyle": dashes[rank % len(dashes)],
-            }
-            axis.plot(curve["spent"], value, label=f"q = {run.config.q}", **line)
-            low, high = value - curve["loss_std"], value + curve["loss_std"]
-            positive = low.clip(lower=value.min() / 10)
-            axis.fill_between(curve["spent"], positive, high, color=line["color"], alpha=0.15)
-        axis.set(title=estimator, xlabel=f"{runs[0].config.count} spent", yscale="log")
-        axis.grid(alpha=0.3)
-        axis.legend(frameon=False)
-    known = all(run.minimum is not None for run in runs)
-    axes[0][0].set_ylabel("f(x) − f*" if known else "f(x)")
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return curves([from_run(run) for run in runs]).save_as(path)

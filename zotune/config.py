@@ -12,10 +12,14 @@ from zotune.differences import DIFFERENCES, FORWARD
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
-from zotune.steps import STEPS, THEORY
+from zotune.steps import LEVEL, SCHEDULES, STEPS, THEORY
 
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
+AUTO, FAST, LEAN = "auto", "fast", "lean"
+MEMORIES = (AUTO, FAST, LEAN)
+FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "memory")
+"""Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
 
 
 class Config(BaseModel):
@@ -49,6 +53,16 @@ class Config(BaseModel):
     """Spent budget between two rows; None: a sixteenth of the budget."""
     block_bytes: int = Field(2**29, ge=1)
     """Memory that a block of directions may take; past it, directions are replayed in parts."""
+    schedule: str = LEVEL
+    """How the step shrinks with spent budget: constant, linear or cosine. Of models' weights."""
+    warmup: float = Field(0.0, ge=0, lt=1)
+    """The share of the budget over which the step first rises from 0. Of models' weights."""
+    clip: float | None = Field(None, gt=0)
+    """The largest |v| that a step believes. Of models' weights."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """How much of the last update is made again; keeps a float32 vector. Of models' weights."""
+    memory: str = AUTO
+    """fast: one more copy of the trained weights; lean: a part of a layer; auto: by the room."""
     curve: bool = False
     """Whether result rows carry their curve points with them, for a callback."""
     diagnostics: bool = False
@@ -59,7 +73,7 @@ class Config(BaseModel):
     def _problem_is_a_mapping(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
 
-    @field_validator("estimator", "directions", "difference", "step", "count")
+    @field_validator("estimator", "directions", "difference", "step", "count", "schedule", "memory")
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
         known: dict[str, Iterable[str]] = {
@@ -68,6 +82,8 @@ class Config(BaseModel):
             "difference": DIFFERENCES,
             "step": STEPS,
             "count": COUNTS,
+            "schedule": SCHEDULES,
+            "memory": MEMORIES,
         }
         return one_of(info.field_name, value, known[info.field_name])
 
@@ -80,6 +96,16 @@ class Config(BaseModel):
     def rows(self) -> range:
         """Indices of the replicates."""
         return range(self.replicate, self.replicate + self.replicates)
+
+    def refuse_settings_for_weights(self) -> None:
+        """Settings that only a descent on a model's weights has are not ignored elsewhere."""
+        for key in FOR_WEIGHTS:
+            default, value = Config.model_fields[key].default, getattr(self, key)
+            if value != default:
+                raise ConfigError(
+                    f"{key} is a setting for the weights of a model and must stay {default!r} "
+                    f"for this problem, got {value!r}; leave it out"
+                )
 
 
 def parse_config(settings: Mapping[str, Any]) -> Config:

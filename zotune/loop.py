@@ -38,6 +38,7 @@ class Loop:
     """
 
     def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
+        config.refuse_settings_for_weights()
         self.config = config
         self.objective = objective
         self.estimator = ESTIMATORS[config.estimator]
@@ -180,6 +181,11 @@ class Loop:
             minimum=self.objective.minimum,
             after=after,
         )
+
+    def final_losses(self, state: State) -> list[float]:
+        """The loss of each replicate at the last observation."""
+        losses: list[float] = state.curve[-1].loss.tolist()
+        return losses
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on: problem and shape, not estimator, q or step."""

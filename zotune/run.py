@@ -13,16 +13,20 @@ import torch
 from torch import Tensor
 
 from zotune.budget import EVALUATIONS
-from zotune.checkpoint import FILENAME, load_state, save_state
+from zotune.checkpoint import FILENAME, holds_weights, load_state, save_state
 from zotune.config import Config, parse_config
 from zotune.curve import RUNNING, budget_grid
 from zotune.errors import CheckpointError, ConfigError
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
 from zotune.state import State
+from zotune.weights.objective import WeightsObjective
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from zotune.weights.checkpoint import WeightsRun
+    from zotune.weights.loop import WeightsLoop
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 """What MLflow calls its runs."""
@@ -175,8 +179,22 @@ def finish(
     return Run(loop.config, state, loop.status(state), loop.objective.minimum)
 
 
-def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> None:
+def make_loop(config: Config, objective: Objective | WeightsObjective) -> Loop | WeightsLoop:
+    """The loop that an objective needs: over points, or over the weights of a module."""
+    if isinstance(objective, WeightsObjective):
+        from zotune.weights.loop import WeightsLoop
+
+        return WeightsLoop(config, objective)
+    return Loop(config, objective)
+
+
+def save_loop(loop: Loop | WeightsLoop, state: Any, path: Path, **notes: Any) -> None:
     """Save a state with what is needed to read it without the objective."""
+    if not isinstance(loop, Loop):
+        from zotune.weights.checkpoint import save_weights
+
+        save_weights(loop, state, path, **notes)
+        return
     save_state(
         state,
         path,
@@ -188,13 +206,17 @@ def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> None:
     )
 
 
-def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
+def load_loop(loop: Loop | WeightsLoop, path: Path) -> tuple[Any, dict[str, Any]]:
     """A state made ready for this loop to continue, and the notes saved with it."""
+    if not isinstance(loop, Loop):
+        from zotune.weights.checkpoint import load_weights
+
+        return load_weights(loop, path)
     state, notes = load_state(path, loop.fingerprint(), device=str(loop.objective.device))
     return loop.adopt(state), notes
 
 
-def load_run(source: Any) -> Run:
+def load_run(source: Any) -> Run | WeightsRun:
     """The run behind a result or a checkpoint: the point back, not only the number.
 
     Args:
@@ -203,7 +225,8 @@ def load_run(source: Any) -> Run:
             the store that ``MLFLOW_TRACKING_URI`` names.
 
     Returns:
-        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``.
+        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model's weights a
+        ``WeightsRun`` with ``weights()`` in their place.
     """
     if isinstance(source, str) and _RUN_ID.fullmatch(source) and not Path(source).exists():
         from zotune.callbacks import run_from_mlflow
@@ -219,7 +242,12 @@ def load_run(source: Any) -> Run:
         with source.as_directory() as folder:
             return load_run(folder)
     path = Path(source)
-    state, notes = load_state(path / FILENAME if path.is_dir() else path)
+    path = path / FILENAME if path.is_dir() else path
+    if holds_weights(path):
+        from zotune.weights.checkpoint import load_weights_run
+
+        return load_weights_run(path)
+    state, notes = load_state(path)
     return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"])
 
 

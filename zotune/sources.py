@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,16 +14,17 @@ from torch import Tensor, nn
 
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.objectives import Objective, dtype_name, objective, positive_int
+from zotune.weights.objective import WeightsObjective
 
 
 @dataclass(frozen=True)
 class Factory:
     """A function that makes the objective where it runs; see ``factory``."""
 
-    fn: Callable[[Any], Objective]
+    fn: Callable[[Any], Objective | WeightsObjective]
 
 
-def factory(fn: Callable[[Any], Objective]) -> Factory:
+def factory(fn: Callable[[Any], Objective | WeightsObjective]) -> Factory:
     """Mark a function that makes an objective from the data, once in each worker.
 
     Use it where the objective cannot travel (an open simulator, a compiled model) or is built
@@ -38,11 +40,11 @@ def factory(fn: Callable[[Any], Objective]) -> Factory:
 class Source:
     """What was bound: an objective, a function with its dimension, a factory or a module."""
 
-    target: Objective | Factory | nn.Module | Callable[..., Any]
+    target: Objective | WeightsObjective | Factory | nn.Module | Callable[..., Any]
     dim: int | None = None
 
     def __post_init__(self) -> None:
-        plain = not isinstance(self.target, Objective | Factory | nn.Module)
+        plain = not isinstance(self.target, Objective | WeightsObjective | Factory | nn.Module)
         if plain and not callable(self.target):
             raise ObjectiveError(
                 "a trainable is bound to an Objective, a function, a zotune.factory or a "
@@ -58,7 +60,7 @@ class Source:
     def name(self) -> str:
         """A readable name for the trainable's class."""
         target = self.target.fn if isinstance(self.target, Factory) else self.target
-        if isinstance(target, Objective):
+        if isinstance(target, Objective | WeightsObjective):
             return target.name
         name: str = getattr(target, "__name__", type(target).__name__)
         return name.strip("<>")
@@ -74,12 +76,12 @@ class Source:
             parts += [code.co_code.hex(), repr([c for c in code.co_consts if not callable(c)])]
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:8]
 
-    def build(self, data: Any, device: torch.device) -> Objective:
-        """The objective, in the process that evaluates it."""
+    def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
+        """The objective, in the process that evaluates it; weights as they were when bound."""
         target = self.target
         if isinstance(target, Factory):
             made = target.fn(data)
-            if not isinstance(made, Objective):
+            if not isinstance(made, Objective | WeightsObjective):
                 raise ObjectiveError(
                     f"a factory returns an Objective, got {type(made).__name__}; "
                     "wrap it with zotune.objective(fn, dim)"
@@ -87,6 +89,8 @@ class Source:
             return made
         if isinstance(target, nn.Module):
             return ModuleObjective(target, data, device)
+        if isinstance(target, WeightsObjective):
+            return deepcopy(target)
         if isinstance(target, Objective):
             return target
         fn = target if data is None else partial(_with_data, target, data)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import sqrt
+from math import cos, pi, sqrt
 
 from zotune.directions import Directions
 from zotune.errors import ConfigError, one_of
@@ -20,6 +20,32 @@ STEPS = {
     CONSTANT: "eta",
     SQRT_DECAY: "eta / √(t + 1)",
 }
+
+LEVEL, LINEAR, COSINE = "constant", "linear", "cosine"
+SCHEDULES = {
+    LEVEL: "1",
+    LINEAR: "1 − spent/budget",
+    COSINE: "(1 + cos(π spent/budget)) / 2",
+}
+
+
+def schedule_factor(name: str, warmup: float, share: float) -> float:
+    """What a schedule multiplies the step by where ``share`` of the budget is spent.
+
+    Args:
+        name: constant, linear or cosine.
+        warmup: the share of the budget over which the factor first rises from 0 to 1.
+        share: spent / budget.
+
+    >>> [schedule_factor("linear", 0.2, share) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if share < warmup:
+        return share / warmup
+    done = (share - warmup) / (1 - warmup)
+    if name == LINEAR:
+        return 1 - done
+    return (1 + cos(pi * done)) / 2 if name == COSINE else 1.0
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,16 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 from zotune.checkpoint import FILENAME
 from zotune.config import Config, parse_config
 from zotune.curve import RUNNING
-from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, problem_mapping
-from zotune.run import load_loop, save_loop
+from zotune.run import load_loop, make_loop, save_loop
 from zotune.sources import Source
-from zotune.state import State
+from zotune.weights.objective import WeightsObjective
+from zotune.wishes import curves_wanted
 
 CURVE = "_zotune_curve"
 """The private key under which a row carries its curve points, for callbacks to take out."""
+LOSSES = "losses"
+"""In the last point of a curve: the loss of each replicate."""
 
 
 class ZOTrainable(tune.Trainable):
@@ -37,13 +39,14 @@ class ZOTrainable(tune.Trainable):
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Settings that a trial's configuration may leave out."""
 
-    _state: State | None
+    _loop: Any
+    _state: Any
 
     def setup(self, config: dict[str, Any], source: Source | None = None, data: Any = None) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent."""
         self._source = source
         self._data = data
-        self._built: tuple[str, Objective] | None = None
+        self._built: tuple[str, Objective | WeightsObjective] | None = None
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -55,11 +58,12 @@ class ZOTrainable(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run to the next report and return its row."""
         loop = self._loop
+        row: dict[str, Any]
         state, row = loop.report(loop.advance_to_report(self._current()))
         self._state = state
         ended = row["status"] != RUNNING
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
-        if loop.config.curve:
+        if self._sends_curve():
             row[CURVE] = self._new_points(state)
         return row
 
@@ -78,11 +82,12 @@ class ZOTrainable(tune.Trainable):
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
         config = self._checked(settings)
-        self._loop = Loop(config, self._objective(config))
+        self._loop = make_loop(config, self._objective(config))
         self._state = None
         self._sent = -1
+        self._wanted: bool | None = None
 
-    def _current(self) -> State:
+    def _current(self) -> Any:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
             self._state = self._loop.init()
@@ -94,23 +99,38 @@ class ZOTrainable(tune.Trainable):
             merged["problem"] = problem_mapping(_plain(merged.get("problem")))
         return parse_config(_plain(merged))
 
-    def _objective(self, config: Config) -> Objective:
-        """The objective of a configuration; an actor that is used again builds it once."""
-        key = json.dumps(config.problem, sort_keys=True)
-        if self._built is None or self._built[0] != key:
-            device = self._device()
-            if self._source is None:
-                built = build_problem(config.problem, device=device)
-            else:
-                built = self._source.build(self._data, device)
-            self._built = (key, built)
-        return self._built[1]
+    def _objective(self, config: Config) -> Objective | WeightsObjective:
+        """The objective of a configuration; an actor that is used again builds it once.
 
-    def _new_points(self, state: State) -> list[dict[str, Any]]:
-        """Curve points that have become final since the last row."""
-        points = self._loop.curve_rows(state, after=self._sent)
+        Weights are where the last trial left them, so a model is built for every trial.
+        """
+        key = json.dumps(config.problem, sort_keys=True)
+        if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
+            return self._built[1]
+        self._built = None
+        device = self._device()
+        built: Objective | WeightsObjective
+        if self._source is None:
+            built = build_problem(config.problem, device=device)
+        else:
+            built = self._source.build(self._data, device)
+        self._built = (key, built)
+        return built
+
+    def _new_points(self, state: Any) -> list[dict[str, Any]]:
+        """Curve points that have become final since the last row; the last names all losses."""
+        points: list[dict[str, Any]] = self._loop.curve_rows(state, after=self._sent)
         self._sent = points[-1]["spent"] if points else self._sent
+        if points and self._loop.status(state) != RUNNING:
+            points[-1][LOSSES] = self._loop.final_losses(state)
         return points
+
+    def _sends_curve(self) -> bool:
+        """Whether the configuration says so, or a callback of the experiment has asked."""
+        if self._wanted is None:
+            name = self._trial_info.experiment_name if self._trial_info else ""
+            self._wanted = self._loop.config.curve or curves_wanted(name)
+        return self._wanted
 
     def _share(self, resource: str) -> float:
         """How much of a resource the trial was given."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.callbacks.conftest import empty_store, store
 from zotune.bench.logging import (
     OURS,
     RAYS,
@@ -16,8 +15,6 @@ from zotune.bench.logging import (
     as_records,
     table,
 )
-
-__all__ = ["empty_store", "store"]
 
 
 def test_results_carry_a_whole_curve() -> None:

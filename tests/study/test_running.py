@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from ray import tune
 
 import zotune
+from tests.callbacks.conftest import history, runs
 from tests.conftest import QUIET
 from zotune.cli import main
 from zotune.study import Study, load_study
@@ -52,7 +53,9 @@ def test_a_grid_from_python_gives_every_combination_as_its_solo_run(tmp_path: Pa
             seen.append(trial.trial_id)
 
     space = SMALL["space"] | {"problem.seed": [0, 3]}
-    results = Study(**SMALL | {"space": space}).run(storage_path=tmp_path, callbacks=[Seen()])
+    results = Study(**SMALL | {"space": space}).run(
+        tracking_uri="none", storage_path=tmp_path, callbacks=[Seen()]
+    )
     assert not results.errors
     points = [
         (r.config["estimator"], r.config["q"], r.config["problem"]["seed"])
@@ -94,7 +97,9 @@ def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_pa
 @pytest.mark.usefixtures("shared_ray")
 def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
     space = {"q": [12]}
-    alone = Study(**SMALL | {"space": space, "replicates_as": "trials"}).run(storage_path=tmp_path)
+    alone = Study(**SMALL | {"space": space, "replicates_as": "trials"}).run(
+        tracking_uri="none", storage_path=tmp_path
+    )
     together = zotune.minimize(SMALL["problem"], q=12, budget=96, replicates=2).x
     assert len(alone) == 2
     for at in range(2):
@@ -105,7 +110,7 @@ def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("shared_ray")
 def test_a_target_loss_ends_a_trial_at_its_next_report_with_its_point_kept(tmp_path: Path) -> None:
     changes = {"space": {"q": [12]}, "scheduler": "median", "stop": {"loss": 1e9, "plateau": 3}}
-    results = Study(**SMALL | changes).run(storage_path=tmp_path)
+    results = Study(**SMALL | changes).run(tracking_uri="none", storage_path=tmp_path)
     row = results[0].metrics or {}
     assert (row["status"], row["spent"]) == ("running", 12)
     assert zotune.load_run(results[0]).state.ledger.queries == 12
@@ -120,8 +125,9 @@ def test_wall_time_ends_a_study_even_before_its_first_trial(tmp_path: Path) -> N
     assert "loss" not in done.output
 
 
-def invoke(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+def invoke(*words: str | Path, uri: str = "none") -> Result:
+    options = ["--tracking-uri", uri] if words[0] == "run" else []
+    return CliRunner().invoke(main, [*(str(word) for word in words), *options])
 
 
 def written(folder: Path, **changes: Any) -> Path:
@@ -142,6 +148,31 @@ def test_run_ends_with_the_best_of_each_estimator_and_q(tmp_path: Path) -> None:
     assert f"records: {folder}" in done.output
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert "space:\n" in (folder / "study.yaml").read_text()
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
+    tmp_path: Path, store: str
+) -> None:
+    path = written(tmp_path, question="Which q?")
+    done = invoke("run", path, "--storage", tmp_path / "out", uri=store)
+    assert done.exit_code == 0, done.output
+    recorded = runs(store, "mine")
+    assert sorted(recorded) == ["align q=1", "align q=12", "avg q=1", "avg q=12"]
+    for run in recorded.values():
+        settings = {"estimator": run.data.params["estimator"], "q": int(run.data.params["q"])}
+        alone = zotune.minimize(SMALL["problem"], budget=96, replicates=2, **settings)
+        assert history(store, run, "loss") == [(row["spent"], row["loss"]) for row in alone.rows]
+        assert json.loads(run.data.tags["zotune.final_losses"]) == alone.state.loss.tolist()
+    (summary,) = runs(store, "mine", "summary").values()
+    assert "Which q?" in summary.data.tags["mlflow.note.content"]
+
+
+def test_a_store_of_files_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    done = invoke("run", written(tmp_path), "--storage", tmp_path / "out", uri="mlruns")
+    assert done.exit_code == 2
+    assert "zotune: tracking URI 'mlruns' names a folder of files" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -219,12 +250,13 @@ class Session:
         self.path.write_text(Study(**SLOW).to_yaml())
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, uri: str = "none") -> subprocess.Popen[str]:
         program = [sys.executable, "-m", "zotune.cli", "run", str(self.path)]
         environment = {k: v for k, v in os.environ.items() if k not in QUIET}
+        options = ["--storage", str(self.folder / "out"), "--tracking-uri", uri]
         self.started.append(
             subprocess.Popen(
-                [*program, "--storage", str(self.folder / "out"), *words],
+                [*program, *options, *words],
                 env=environment | {"TUNE_GLOBAL_CHECKPOINT_S": "0"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -298,8 +330,10 @@ def test_a_killed_driver_resumes_bit_for_bit_beside_another_launch(session: Sess
         assert_undisturbed(launch)
 
 
-def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(session: Session) -> None:
-    first = session.start()
+def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(
+    session: Session, store: str
+) -> None:
+    first = session.start(uri=store)
     wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
     os.killpg(first.pid, signal.SIGINT)
     out, err = first.communicate(timeout=120)
@@ -309,9 +343,13 @@ def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(session: Sessio
     assert f"--resume {launch.name}" in out.splitlines()[-1]
     assert "so far" in out
     assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
+    assert {run.info.status for run in runs(store, "slow").values()} <= {"KILLED", "FINISHED"}
     again = session.start("--resume", launch.name)
     out, err = again.communicate(timeout=240)
     assert again.returncode == 0, (out, err)
     assert err == ""
     assert "3/3 " in out
     assert_undisturbed(launch)
+    recorded = runs(store, "slow")
+    assert {run.info.status for run in recorded.values()} == {"FINISHED"}
+    assert {len(history(store, run, "loss")) for run in recorded.values()} == {320}

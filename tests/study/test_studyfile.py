@@ -69,7 +69,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     assert mistakes(tmp_path, text) == [
         "mine.yaml:1: name must be letters, digits, '-', '_' and '.', for a folder; got 'my study'",
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
-        "known: logistic, quadratic, rosenbrock, stochastic-logistic",
+        "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: name, "
         "question, problem, budget, count, replicates, replicates_as, seed, space, fixed, search, "
         "scheduler, resources, stop, report_every, claims, tuning",
@@ -84,7 +84,8 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "a single value belongs under fixed",
         "mine.yaml:10: replicates holds for the whole study; it belongs at the top of the file",
         "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: estimator, q, "
-        "directions, difference, mu, step, eta, L, block_bytes, curve, diagnostics",
+        "directions, difference, mu, step, eta, L, block_bytes, schedule, warmup, clip, momentum, "
+        "memory, curve, diagnostics",
         "mine.yaml:12: mu must be greater than 0, got -1",
         "mine.yaml:12: directions 'gausian' is not known (did you mean 'gaussian'?); "
         "known: coordinate, gaussian, orthogonal, rademacher, sphere",

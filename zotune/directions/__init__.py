@@ -83,9 +83,23 @@ class TiledSampler(Sampler):
             queries = range(queries.start - 1, queries.stop - 1)
         for tile, rows, into_rows in _pieces(queries, self._rows):
             for chunk, columns, into_columns in _pieces(coordinates, self._width):
+                into = out[:, into_rows, into_columns]
+                if self._is_whole_tile(into):
+                    self._draw_there(into, step, tile, chunk)
+                    continue
                 drawn = self._tile(step, tile, chunk, rows.stop)
-                for part, into in zip(drawn, out[:, into_rows, into_columns], strict=True):
-                    into.copy_(part[rows, columns])
+                for part, replicate in zip(drawn, into, strict=True):
+                    replicate.copy_(part[rows, columns])
+
+    def _is_whole_tile(self, into: Tensor) -> bool:
+        """Whether a part is one tile of a long row, which can be drawn where it belongs."""
+        whole = self._rows == 1 and into.shape[-1] == self._width
+        return whole and into.dtype == torch.float32 and into.stride(-1) == 1
+
+    def _draw_there(self, into: Tensor, step: int, tile: int, chunk: int) -> None:
+        """Draw a tile without a copy."""
+        for part, generator in zip(into, self._generators.at(step, tile, chunk), strict=True):
+            self._draw(part, generator)
 
     def _first(self, step: int) -> Tensor:
         """The first direction of a step, (replicates, width), kept with those beside it."""

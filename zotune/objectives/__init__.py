@@ -6,7 +6,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from zotune.registry import Registry
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from zotune.weights.objective import WeightsObjective
 else:
     torch = LazyModule("torch")
 
+AnyObjective: TypeAlias = "Objective | WeightsObjective"
+"""A function of a vector, or of the weights of a module."""
 DTYPES = ("float64", "float32")
 
 
@@ -203,13 +207,31 @@ class Problem:
     name: str
     formula: str
     summary: str
-    build: Callable[..., Objective]
+    build: Callable[..., AnyObjective]
+    settings: Callable[..., Settings] | None = None
+    """Makes the options of a problem that is costly to build; None: building tells all."""
 
     @property
     def options(self) -> dict[str, Any]:
         """Options with their defaults."""
-        parameters = inspect.signature(self.build).parameters.values()
+        parameters = inspect.signature(self.settings or self.build).parameters.values()
         return {p.name: p.default for p in parameters if p.name != "device"}
+
+
+class Settings(Protocol):
+    """Options of a problem that can be checked without building it."""
+
+    @property
+    def dim(self) -> int:
+        """d of the instance."""
+        ...
+
+    def check(self) -> None:
+        """Raise what building would raise, short of loading what is large."""
+
+    def located(self) -> dict[str, Any]:
+        """The options with paths that mean the same in every process."""
+        ...
 
 
 PROBLEMS: Registry[Problem] = Registry("problem", __name__)
@@ -230,6 +252,19 @@ def build_problem(
     problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
 ) -> Objective:
     """The objective of a problem's name or of a mapping with ``name`` and options."""
+    built = build_any_problem(problem, device=device)
+    if not isinstance(built, Objective):
+        raise ConfigError(
+            f"problem {built.name!r} is a function of a model's weights, not of a vector; "
+            "run it as a study, or with zotune.ZOTrainable"
+        )
+    return built
+
+
+def build_any_problem(
+    problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
+) -> AnyObjective:
+    """The same, where a function of a module's weights will do as well."""
     options = problem_mapping(problem)
     entry = PROBLEMS[options.pop("name")]
     return entry.build(**options, device=device)

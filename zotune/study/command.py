@@ -17,7 +17,7 @@ from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label
 from zotune.study.quiet import silence
-from zotune.study.running import Outcome, run_launch
+from zotune.study.running import Outcome, curves, run_launch, store_of
 from zotune.study.studyfile import SUFFIXES, StudyError
 from zotune.study.summary import (
     as_dict,
@@ -39,6 +39,7 @@ class Request:
     study: str
     settings: Sequence[str] = ()
     smoke: bool = False
+    tracking_uri: str | None = None
     storage: Path = Path(STORAGE)
     address: str | None = None
     resume: str | None = None
@@ -50,6 +51,7 @@ def run(request: Request) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence(request.address)
     console = Console(stderr=request.as_json)
+    store_of(request.tracking_uri)
     with _launch(request) as launch:
         _introduce(launch, request, console)
         outcome = _run(launch, request, console)
@@ -126,7 +128,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress()],
+                callbacks=[Progress(), *curves(study, request.tracking_uri)],
                 address=request.address,
                 resume=request.resume is not None,
             )
@@ -158,8 +160,26 @@ def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: 
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")
+    if (page := _page(request, outcome)) is not None:
+        _say(console, page)
     if not outcome.interrupted:
         _say(console, f"next: {_next(request, outcome)}")
+
+
+def _page(request: Request, outcome: Outcome) -> str | None:
+    """Where the curves can be looked at, if they went to MLflow."""
+    from zotune.callbacks.serving import is_server
+    from zotune.callbacks.session import page_of_launch
+    from zotune.callbacks.stores import without_credentials
+
+    place, store = page_of_launch(outcome.launch.folder), store_of(request.tracking_uri)
+    if store is None or not place:
+        return None
+    if is_server(store):
+        return f"page: {without_credentials(store).rstrip('/')}{place}"
+    given = ["--tracking-uri", request.tracking_uri] if request.tracking_uri else []
+    words = shlex.join(["zotune", "ui", outcome.launch.study.name, *given])
+    return f"page: {words} (opens the curves in MLflow, {store})"
 
 
 def _next(request: Request, outcome: Outcome) -> str:

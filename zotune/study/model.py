@@ -20,6 +20,7 @@ from zotune.study.points import (
     block_problem,
     combinations,
     label,
+    located,
     parse_axis,
     place,
 )
@@ -106,7 +107,7 @@ class Study(Shape):
     def config(self) -> dict[str, Any]:
         """What all trials share."""
         given = self.model_dump(include={"problem", "budget", "count", "replicates", "seed"})
-        given |= {"report_every": self.reports_at}
+        given |= {"problem": located(self.problem), "report_every": self.reports_at}
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
@@ -185,6 +186,7 @@ class Study(Shape):
     def run(
         self,
         *,
+        tracking_uri: str | None = None,
         storage_path: str | Path = STORAGE,
         callbacks: Sequence[Any] = (),
         address: str | None = None,
@@ -192,16 +194,19 @@ class Study(Shape):
         """Run the study to its end, in its own launch folder, and return Tune's results.
 
         Args:
+            tracking_uri: the MLflow store that the curves go to; ``MLFLOW_TRACKING_URI``, else
+                ``mlflow.db`` in this folder, unless given. ``"none"``: nowhere.
             storage_path: the launch goes to ``<storage_path>/<study>/<launch>/``.
             callbacks: Tune callbacks of yours.
             address: of a running Ray cluster; this machine unless given, or the Ray of this
                 process if it has one.
         """
         from zotune.study.launch import new_launch
-        from zotune.study.running import run_launch
+        from zotune.study.running import curves, run_launch
 
+        recorded = [*callbacks, *curves(self, tracking_uri)]
         with new_launch(self, Path(storage_path)) as launch:
-            return run_launch(launch, callbacks=callbacks, address=address).results
+            return run_launch(launch, callbacks=recorded, address=address).results
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)

@@ -174,7 +174,19 @@ def check_step(config: Config) -> None:
 
 def dimension(problem: Mapping[str, Any]) -> int:
     """d of a problem's mapping, without building it."""
+    settings = PROBLEMS[problem["name"]].settings
+    if settings is not None:
+        return settings(**{key: value for key, value in problem.items() if key != "name"}).dim
     return int(problem.get("dim", PROBLEMS[problem["name"]].options.get("dim", 1)))
+
+
+def located(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's mapping with paths that mean the same in every process."""
+    settings = PROBLEMS[problem["name"]].settings
+    if settings is None:
+        return dict(problem)
+    options = {key: value for key, value in problem.items() if key != "name"}
+    return {"name": problem["name"], **settings(**options).located()}
 
 
 def label(point: Mapping[str, Any]) -> str:

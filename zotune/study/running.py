@@ -19,8 +19,11 @@ from zotune.study.quiet import ray_running
 if TYPE_CHECKING:
     from ray import tune
 
+    from zotune.study.model import Study
 
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
+NOWHERE = "none"
+"""The tracking URI of a launch that is not recorded in MLflow."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,23 @@ def interruptible() -> Iterator[Interrupt]:
         del os.environ[TUNES_OWN]
         if environment is not None:
             os.environ[TUNES_OWN] = environment
+
+
+def store_of(tracking_uri: str | None) -> str | None:
+    """The full address of the MLflow store, or None for none; one that cannot be is refused."""
+    from zotune.callbacks.stores import resolve_uri
+
+    return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
+
+
+def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
+    """What records a launch in MLflow."""
+    from zotune.callbacks import MLflowCurves
+
+    store = store_of(tracking_uri)
+    if store is None:
+        return []
+    return [MLflowCurves(store, study.name, question=study.question or None)]
 
 
 def run_launch(

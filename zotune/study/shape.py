@@ -171,7 +171,7 @@ def _not_a_key(path: Path_) -> str:
 
 
 def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
-    """Unknown names and options; then the values, by building a small instance."""
+    """Unknown names and options; then the values, by checking or building a small instance."""
     if "name" not in problem:
         yield Complaint(("problem",), f"problem needs a name; known: {', '.join(PROBLEMS)}")
         return
@@ -192,9 +192,13 @@ def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
-    small = {key: _small(value) for key, value in problem.items()}
+    settings = PROBLEMS[problem["name"]].settings
+    options = {key: value for key, value in problem.items() if key != "name"}
     try:
-        build_problem(small)
+        if settings is not None:
+            settings(**options).check()
+        else:
+            build_problem({key: _small(value) for key, value in problem.items()})
     except (ZotuneError, TypeError, ValueError) as error:
         keys = [key for key in problem if f"problem.{key}" in str(error)]
         text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"

@@ -1,0 +1,210 @@
+"""``zotune ui``: MLflow's server on this machine's store, on loopback, with a page prepared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from zotune.callbacks.page import LAUNCH, prepare_page, trial_runs
+from zotune.callbacks.stores import (
+    QUIET,
+    artifact_root,
+    database_of,
+    is_absent,
+    open_client,
+    resolve_uri,
+    without_credentials,
+)
+from zotune.errors import ConfigError, ZotuneError, nearest
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+    from rich.console import Console
+
+PORT = 5000
+STARTS_WITHIN = 120.0
+"""Seconds after which a server that does not answer has failed."""
+
+
+class ServerError(ZotuneError, RuntimeError):
+    """A server that does not come up."""
+
+
+def page_of(
+    studies: Sequence[str] = (), tracking_uri: str | None = None, launches: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The store, and the place of the page that compares launches of studies in it.
+
+    Args:
+        studies: names; the one with the newest launch unless given.
+        tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
+        launches: ids; the newest of each study unless given.
+    """
+    uri = resolve_uri(tracking_uri)
+    if is_absent(uri):
+        raise ConfigError(
+            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
+        )
+    client = open_client(uri)
+    known = _launches(client)
+    if not known:
+        raise ConfigError(f"no launch of a study is in {without_credentials(uri)}; run one first")
+    chosen = [_known(name, known) for name in studies] or [next(iter(known))]
+    shown = [launch for name in chosen for launch in _chosen(known[name], launches)]
+    missing = [launch for launch in launches if launch not in shown]
+    if missing:
+        there = ", ".join(launch for name in chosen for launch in known[name])
+        raise ConfigError(f"launch {missing[0]!r} is not of {', '.join(chosen)}; known: {there}")
+    ids = [_experiment(client, name) for name in chosen]
+    return uri, prepare_page(client, ids, shown)
+
+
+def _launches(client: MlflowClient) -> dict[str, list[str]]:
+    """Launches by study, the newest first."""
+    names = {e.experiment_id: e.name for e in client.search_experiments()}
+    found: dict[str, list[str]] = {}
+    for run in trial_runs(client, list(names)):
+        theirs = found.setdefault(names[run.info.experiment_id], [])
+        if run.data.tags[LAUNCH] not in theirs:
+            theirs.append(run.data.tags[LAUNCH])
+    return found
+
+
+def _known(name: str, known: dict[str, list[str]]) -> str:
+    if name not in known:
+        raise ConfigError(
+            f"no launch of {name!r} is in the store{nearest(name, known)}; "
+            f"studies there: {', '.join(known)}"
+        )
+    return name
+
+
+def _chosen(theirs: list[str], wanted: Sequence[str]) -> list[str]:
+    return [launch for launch in theirs if launch in wanted] if wanted else theirs[:1]
+
+
+def _experiment(client: MlflowClient, name: str) -> str:
+    found = client.get_experiment_by_name(name)
+    assert found is not None  # its runs were found by it
+    return str(found.experiment_id)
+
+
+def show(
+    studies: Sequence[str],
+    *,
+    tracking_uri: str | None = None,
+    launches: Sequence[str] = (),
+    port: int | None = None,
+    opens: bool = True,
+) -> None:
+    """Prepare the page, serve it until Ctrl-C unless a server has it already, and open it."""
+    from rich.console import Console
+
+    console = Console()
+    uri, place = page_of(studies, tracking_uri, launches)
+    if is_server(uri):
+        _offer(console, without_credentials(uri).rstrip("/") + place, opens)
+        return
+    with (
+        console.status("starting MLflow's server, which takes a while") as status,
+        served(uri, port) as address,
+    ):
+        status.stop()
+        _offer(console, address + place, opens)
+        console.print("Ctrl-C ends the server", highlight=False)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        threading.Event().wait()
+
+
+def _offer(console: Console, address: str, opens: bool) -> None:
+    console.print(f"page: {address}", soft_wrap=True, highlight=False, markup=False)
+    if opens:
+        webbrowser.open(address)
+
+
+def is_server(uri: str) -> bool:
+    """Whether a store has a page of its own already."""
+    return urlsplit(uri).scheme in ("http", "https")
+
+
+@contextmanager
+def served(uri: str, port: int | None = None) -> Iterator[str]:
+    """MLflow's server on a store, on loopback only, as long as the context lasts; its address."""
+    port = port or free_port()
+    environment = {**QUIET, **os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
+    options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    if (root := artifact_root(uri)) is not None:
+        options += ["--artifacts-destination", root]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", *options],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=Path(root.removeprefix("file://")).parent if root else None,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(address, process)
+        yield address
+    finally:
+        _end(process)
+
+
+def free_port() -> int:
+    """MLflow's usual port, or any that is free."""
+    for port in (PORT, 0):
+        with socket.socket() as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found: int = tried.getsockname()[1]
+            return found
+    raise ServerError("no port is free on 127.0.0.1")
+
+
+def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + STARTS_WITHIN
+    while not _answers(address):
+        if process.poll() is not None:
+            raise ServerError(
+                f"MLflow's server ended with code {process.returncode} before it answered at "
+                f"{address}; is the port taken? Choose another with --port"
+            )
+        if time.monotonic() > deadline:
+            raise ServerError(f"MLflow's server did not answer at {address}")
+        time.sleep(0.2)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the server and its workers."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

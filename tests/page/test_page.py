@@ -1,0 +1,177 @@
+"""The prepared MLflow page, seen in a real browser."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.browser import keep_picture, wait_until
+from tests.servers import Server
+from zotune.callbacks.page import Contents, contents_of, prepare_page, view_state
+from zotune.callbacks.serving import page_of
+from zotune.callbacks.stores import open_client
+from zotune.cli import main
+from zotune.errors import ConfigError
+from zotune.study import Study
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+STUDY: dict[str, Any] = {
+    "name": "looked-at",
+    "problem": {"name": "quadratic", "dim": 40},
+    "budget": 800,
+    "replicates": 3,
+    "space": {"estimator": ["avg", "align"], "q": [1, 40]},
+}
+NAMES = ["align q=1", "align q=40", "avg q=1", "avg q=40"]
+CHARTS = """return Array.from(document.querySelectorAll('.js-plotly-plot'))
+    .filter(plot => plot.data && plot.data.length)
+    .map(plot => ({
+        names: plot.data.map(trace => trace.name),
+        kinds: plot.data.map(trace => trace.type),
+        x: plot.layout.xaxis && plot.layout.xaxis.range,
+        y: plot.layout.yaxis && plot.layout.yaxis.type,
+        last: plot.data.map(trace => trace.x && trace.x[trace.x.length - 1]),
+    }))"""
+
+
+@pytest.fixture(scope="module")
+def printed_page(
+    shared_ray: None, running_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """The address that ``zotune run`` prints at its end."""
+    folder = tmp_path_factory.mktemp("looked-at")
+    path = folder / "study.yaml"
+    path.write_text(Study(**STUDY).to_yaml())
+    server = f"http://127.0.0.1:{running_server.port}"
+    words = ["run", str(path), "--storage", str(folder / "out"), "--tracking-uri", server]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    found = re.search(r"^page: (\S+)$", done.output, re.MULTILINE)
+    assert found is not None, done.output
+    return found[1]
+
+
+def charts(browser: Chrome, number: int) -> list[dict[str, Any]]:
+    """What the page's charts hold, as soon as there are so many."""
+
+    def drawn(page: Any) -> Any:
+        found = page.execute_script(CHARTS)
+        return found if len(found) >= number else None
+
+    found: list[dict[str, Any]] = wait_until(browser, drawn)
+    return found
+
+
+def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
+    printed_page: str, browser: Chrome
+) -> None:
+    browser.get(printed_page)
+    curves, _, bars = charts(browser, 3)[:3]
+    assert sorted(set(curves["names"])) == NAMES
+    assert set(curves["last"]) == {800}
+    assert (curves["x"], curves["y"]) == ([0, 800], "log")
+    assert set(bars["kinds"]) == {"bar"}
+    text = browser.find_element("tag name", "body").text
+    assert "Group by: estimator" in text
+    assert "Group: estimator: align, q: 40" in text
+    assert "4 matching runs" in text
+    assert [s for s in ("Curves", "Final values", "Search space") if s not in text] == []
+    keep_picture(browser, "mlflow-page")
+
+
+def test_launches_of_two_studies_stand_side_by_side(
+    shared_ray: None, running_server: Server, printed_page: str, browser: Chrome, tmp_path: Path
+) -> None:
+    uri = f"http://127.0.0.1:{running_server.port}"
+    other = Study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
+    other.run(tracking_uri=uri, storage_path=tmp_path)
+    _, place = page_of(["looked-at", "beside"], uri)
+    browser.get(uri + place)
+    (curves, *_) = charts(browser, 3)
+    assert sorted(curves["names"]) == sorted(2 * 2 * NAMES)  # a line and its points, twice each
+    assert "8 matching runs" in browser.find_element("tag name", "body").text
+
+
+def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: Path) -> None:
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    tags = {"zotune.kind": "trial", "zotune.launch_id": "first"}
+    run = client.create_run(experiment, tags=tags, run_name="align q=3").info.run_id
+    client.log_metric(run, "loss", 2.0, step=5)
+    program = [sys.executable, "-m", "zotune.cli", "ui", "mine", "--tracking-uri", store]
+    process = subprocess.Popen(
+        [*program, "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.match(r"page: (http://127\.0\.0\.1:\d+)/#/experiments/", line)
+        assert found is not None, line + str(process.communicate())
+        port = found[1].rpartition(":")[2]
+        listening = Path("/proc/net/tcp").read_text()
+        assert f"0100007F:{int(port):04X}" in listening
+        assert f"00000000:{int(port):04X}" not in listening
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    with pytest.raises(OSError, match="refused"), _connection(int(port)):
+        pass
+
+
+def _connection(port: int) -> Any:
+    import socket
+
+    return socket.create_connection(("127.0.0.1", port), timeout=2)
+
+
+def test_a_page_without_a_store_or_a_study_is_refused_by_name(store: str, tmp_path: Path) -> None:
+    missing = tmp_path / "no.db"
+    with pytest.raises(ConfigError, match=f"no MLflow store at {missing}; run a study here first"):
+        page_of([], f"sqlite:///{missing}")
+    assert not missing.exists()
+    with pytest.raises(ConfigError, match="no launch of a study is in sqlite:"):
+        page_of([], store)
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    tags = {"zotune.kind": "trial", "zotune.launch_id": "first"}
+    client.create_run(experiment, tags=tags)
+    with pytest.raises(ConfigError, match=r"'mino' is in the store \(did you mean 'mine'\?\)"):
+        page_of(["mino"], store)
+    with pytest.raises(ConfigError, match="launch 'second' is not of mine; known: first"):
+        page_of(["mine"], store, ["second"])
+
+
+def test_runs_that_end_above_their_start_are_filtered_out_unless_all_do(
+    store: str, tmp_path: Path
+) -> None:
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    for loss in (3.0, 1e30):
+        tags = {"zotune.kind": "trial", "zotune.launch_id": "first"}
+        run = client.create_run(experiment, tags=tags).info.run_id
+        client.log_metric(run, "loss", 7.0, step=0)
+        client.log_metric(run, "loss", loss, step=5)
+    assert "viewStateShareKey=zotune-" in prepare_page(client, [experiment], ["first"])
+    (state,) = client.get_experiment(experiment).tags.values()
+    assert "metrics.`loss` <= 7" in state
+    runs = client.search_runs([experiment])
+    assert contents_of(runs, 2.0).ceiling is None
+
+
+def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> None:
+    launches = {"one": ["a"], "two": ["b"]}
+    state = view_state(Contents(["loss"], set(), ["estimator", "q"], 10, launches, None))
+    assert state["searchFilter"] == "attributes.run_id IN ('a', 'b')"
+    keys = [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
+    assert keys == ["estimator", "q", "zotune.launch_id"]
+    assert state["compareRunCharts"][0]["scaleType"] == "linear"

@@ -1,0 +1,104 @@
+"""Small models with a loss, for tests of the descent on weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+
+from zotune.addresses import Keys
+from zotune.weights.objective import WeightsObjective
+
+WORDS, LABELS = 300, 2
+
+
+class Toy(WeightsObjective):
+    """Regression by a network of 161 weights."""
+
+    name = "toy"
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.module = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.module.to(dtype).eval().requires_grad_(False)
+        for parameter in self.module.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+        self.trained = dict(self.module.named_parameters())
+        self.device, self.dtype = torch.device("cpu"), dtype
+        self.x = torch.randn(256, 8, generator=generator).to(dtype)
+        self.y = self.x[:, :1].float().sin() + self.x[:, 1:2].float()
+
+    def batch(self, keys: Keys, step: int) -> Tensor:
+        draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
+        return torch.from_numpy(draws.integers(0, len(self.x), 32))
+
+    def loss(self, batch: Tensor) -> Tensor:
+        return (self.module(self.x[batch]).float() - self.y[batch]).square().mean()
+
+    def validate(self) -> dict[str, float]:
+        with torch.no_grad():
+            return {"loss": float(self.loss(torch.arange(len(self.x))))}
+
+
+class TinyQwen(WeightsObjective):
+    """A random Qwen3 that classifies sequences, or predicts words with tied embeddings."""
+
+    name = "tiny-qwen"
+
+    def __init__(self, dtype: torch.dtype = torch.float32, *, causal: bool = False) -> None:
+        config = Qwen3Config(
+            vocab_size=WORDS,
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=16,
+            num_labels=LABELS,
+            tie_word_embeddings=causal,
+            pad_token_id=0,
+        )
+        torch.manual_seed(0)
+        kind: Any = Qwen3ForCausalLM if causal else Qwen3ForSequenceClassification
+        self.causal = causal
+        self.module = kind(config).to(dtype).eval().requires_grad_(False)
+        self.trained = dict(self.module.named_parameters())
+        self.device, self.dtype = torch.device("cpu"), dtype
+        self.calls = 0
+
+    def batch(self, keys: Keys, step: int) -> tuple[Tensor, Tensor]:
+        draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
+        ids = torch.from_numpy(draws.integers(1, WORDS, (4, 8)))
+        return ids, (ids[:, 0] > WORDS // 2).long()
+
+    def loss(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        self.calls += 1
+        ids, labels = batch
+        logits = self.module(input_ids=ids, use_cache=False).logits.float()
+        if self.causal:
+            return cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        return cross_entropy(logits, labels)
+
+    def validate(self) -> dict[str, float]:
+        with torch.no_grad():
+            batches = [self.batch(np.array([9], dtype=np.uint64), step) for step in range(2)]
+            losses = [float(self.loss(batch)) for batch in batches]
+        return {"loss": sum(losses) / len(losses), "accuracy": 0.5}
+
+    def touched(self, batch: tuple[Tensor, Tensor]) -> Mapping[str, Tensor]:
+        return {} if self.causal else {"model.embed_tokens.weight": batch[0].unique()}
+
+
+def bits(objective: WeightsObjective) -> bytes:
+    """All trained weights, bit for bit."""
+    flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
+    return torch.cat(flat).numpy().tobytes()
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    return {"estimator": "avg", "q": 3, "budget": 30, "step": "constant", "eta": 1e-3} | changes

@@ -1,0 +1,221 @@
+"""Three ways from a Hugging Face model to class logits, and back to its own files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from zotune.language.tokens import Batch
+
+HEAD_WEIGHTS, HEAD_SETTINGS = "head.safetensors", "head.json"
+
+
+class Classifier(nn.Module):
+    """A model with a head; ``forward`` gives logits in float32, (batch, classes)."""
+
+    inner: nn.Module
+    """Hugging Face's model."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        """One logit a class for each example."""
+        raise NotImplementedError
+
+    def head_names(self) -> list[str]:
+        """Parameters that are the head's; none where the model's own output is read."""
+        raise NotImplementedError
+
+    def unread_names(self) -> list[str]:
+        """Parameters that the logits do not depend on, and that are therefore not trained."""
+        return []
+
+    def read_rows(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Rows of embeddings that the logits of a batch depend on, sorted; no name: all rows."""
+        embedding = self._embedding()
+        if embedding is None or self._uses(embedding) > 1:
+            return {}
+        return {self._name(embedding): sorted_tokens(batch)}
+
+    def save(self, folder: Path) -> None:
+        """Write the model with its head for ``from_pretrained``."""
+        raise NotImplementedError
+
+    def _embedding(self) -> Tensor | None:
+        inner: Any = self.inner
+        found = inner.get_input_embeddings()
+        return found.weight if isinstance(found, nn.Embedding) else None
+
+    def _named(self) -> list[tuple[str, nn.Parameter]]:
+        return list(self.named_parameters(remove_duplicate=False))
+
+    def _uses(self, parameter: Tensor) -> int:
+        return sum(other is parameter for _, other in self._named())
+
+    def _name(self, parameter: Tensor) -> str:
+        """The first name of a parameter, by which it is trained."""
+        return next(name for name, other in self._named() if other is parameter)
+
+
+class Pooled(Classifier):
+    """A linear head without bias over one hidden state an example, as in the paper."""
+
+    def __init__(self, backbone: nn.Module, classes: int, pooling: str) -> None:
+        super().__init__()
+        self.backbone = backbone
+        weight = next(backbone.parameters())
+        config: Any = backbone.config
+        self.head = nn.Linear(
+            config.hidden_size, classes, bias=False, device=weight.device, dtype=weight.dtype
+        )
+        self.pooling = pooling
+
+    @property
+    def inner(self) -> nn.Module:  # type: ignore[override]
+        """The model without a head."""
+        return self.backbone
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The head on the pooled hidden states."""
+        hidden = self.backbone(**batch.inputs, **without_cache(self.backbone)).last_hidden_state
+        logits: Tensor = self.head(pooled(hidden, batch, self.pooling))
+        return logits.float()
+
+    def head_names(self) -> list[str]:
+        """The linear layer."""
+        return ["head.weight"]
+
+    def unread_names(self) -> list[str]:
+        """A pooler that the model brings along, which we do not ask."""
+        return [name for name, _ in self._named() if name.startswith("backbone.pooler.")]
+
+    def save(self, folder: Path) -> None:
+        """As a sequence-classification model where its class pools likewise; else head apart."""
+        whole = self._sequence_classifier()
+        if whole is not None:
+            whole.save_pretrained(folder)
+            return
+        backbone: Any = self.backbone
+        backbone.save_pretrained(folder)
+        save_file({"weight": self.head.weight.detach().cpu().contiguous()}, folder / HEAD_WEIGHTS)
+        (folder / HEAD_SETTINGS).write_text(json.dumps({"pooling": self.pooling}))
+
+    def _sequence_classifier(self) -> Any:
+        """The same weights in the architecture's own class, which takes the last token."""
+        from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as CLASSES
+        from transformers.modeling_layers import GenericForSequenceClassification
+
+        config: Any = self.backbone.config
+        kind: Any = CLASSES.get(type(config), None)
+        plain = isinstance(kind, type) and issubclass(kind, GenericForSequenceClassification)
+        if self.pooling != "last" or not plain:
+            return None
+        with torch.device("meta"):
+            whole = kind(config)
+        setattr(whole, whole.base_model_prefix, self.backbone)
+        whole.score = self.head
+        return whole
+
+
+class Own(Classifier):
+    """The sequence-classification head that the architecture itself has."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    @property
+    def inner(self) -> nn.Module:  # type: ignore[override]
+        """The whole model."""
+        return self.model
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The model's logits."""
+        logits: Tensor = self.model(**batch.inputs, **without_cache(self.model)).logits
+        return logits.float()
+
+    def head_names(self) -> list[str]:
+        """Everything outside the base model."""
+        model: Any = self.model
+        base = {id(parameter) for parameter in model.base_model.parameters()}
+        return [name for name, parameter in self.named_parameters() if id(parameter) not in base]
+
+    def save(self, folder: Path) -> None:
+        """The model as it is."""
+        model: Any = self.model
+        model.save_pretrained(folder)
+
+
+class Worded(Classifier):
+    """A causal model that says one of some words after a prompt; only those are compared."""
+
+    def __init__(self, model: nn.Module, words: list[int]) -> None:
+        super().__init__()
+        self.model = model
+        self.words = words
+
+    @property
+    def inner(self) -> nn.Module:  # type: ignore[override]
+        """The whole model."""
+        return self.model
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of the words at the last token of each prompt."""
+        model: Any = self.model
+        base = model.base_model
+        hidden = base(**batch.inputs, **without_cache(base)).last_hidden_state
+        output = model.get_output_embeddings()
+        bias = None if output.bias is None else output.bias[self.words]
+        logits: Tensor = nn.functional.linear(
+            pooled(hidden, batch, "last"), output.weight[self.words], bias
+        )
+        return logits.float()
+
+    def head_names(self) -> list[str]:
+        """None: the words are rows of the model's own output."""
+        return []
+
+    def read_rows(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Of the embedding the batch's tokens, of the output the words; both where they are one."""
+        model: Any = self.model
+        embedding = self._embedding()
+        output: Tensor = model.get_output_embeddings().weight
+        tokens = sorted_tokens(batch)
+        words = torch.tensor(sorted(self.words), device=tokens.device)
+        if output is embedding:
+            return {self._name(output): torch.unique(torch.cat([tokens, words]))}
+        rows = {self._name(output): words}
+        return rows if embedding is None else {self._name(embedding): tokens} | rows
+
+    def save(self, folder: Path) -> None:
+        """The causal model as it is."""
+        model: Any = self.model
+        model.save_pretrained(folder)
+
+
+def pooled(hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
+    """One hidden state an example: of the last token, the mean over its tokens, the first."""
+    if pooling == "cls":
+        return hidden[:, 0]
+    if pooling == "last":
+        return hidden[torch.arange(len(hidden), device=hidden.device), batch.lengths - 1]
+    mask = batch.inputs["attention_mask"].unsqueeze(-1)
+    total = (hidden.float() * mask).sum(1) / batch.lengths.unsqueeze(-1)
+    return total.to(hidden.dtype)
+
+
+def sorted_tokens(batch: Batch) -> Tensor:
+    """The token ids of a batch, each once."""
+    found: Tensor = torch.unique(batch.inputs["input_ids"])
+    return found
+
+
+def without_cache(model: nn.Module) -> dict[str, bool]:
+    """Decoders need no keys and values kept for a text that ends here."""
+    wanted = "use_cache" in inspect.signature(model.forward).parameters
+    return {"use_cache": False} if wanted else {}

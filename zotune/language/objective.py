@@ -1,0 +1,121 @@
+"""The cross-entropy of a language model that tells texts apart, as a function of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zotune.addresses import Keys
+from zotune.errors import ZotuneError
+from zotune.language.heads import Classifier
+from zotune.language.loading import is_out_of_memory
+from zotune.language.lora import merged
+from zotune.language.options import Options
+from zotune.language.preparation import trained_parameters
+from zotune.language.tokens import Batch, batch_rows
+from zotune.weights.objective import WeightsObjective
+
+
+class OutOfMemory(ZotuneError, RuntimeError):
+    """A model or a batch that does not fit."""
+
+
+class LanguageModel(WeightsObjective):
+    """Mean cross-entropy of a model's class logits on labelled texts; see ``Options``.
+
+    Mini-batches are drawn without replacement within an epoch, by their address. Dropout is off.
+
+    Args:
+        options: which model, which data, what is trained.
+        device: where the weights are.
+    """
+
+    module: Classifier
+
+    def __init__(self, options: Options, device: torch.device | str = "cpu") -> None:
+        self.name = "language-model"
+        self.options = options
+        self.device = torch.device(device)
+        self.prepared = options.prepared()
+        with _memory_of(f"the weights of {options.model!r} in {options.dtype}", "problem.dtype"):
+            self.module = self.prepared.classifier().to(self.device)
+        self.trained = trained_parameters(self.module, options)
+        self.dtype = next(iter(self.trained.values())).dtype
+
+    def batch(self, keys: Keys, step: int) -> Batch:
+        """The examples of a step: each once an epoch."""
+        train = self.prepared.train
+        rows = batch_rows(keys, step, self.options.batch, len(train))
+        return train.batch(rows, self.device)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy on the batch, in float32."""
+        return torch.nn.functional.cross_entropy(self._logits(batch), batch.labels)
+
+    def validate(self) -> dict[str, float]:
+        """Mean cross-entropy and accuracy on the held-out examples."""
+        loss, right = 0.0, 0
+        for batch in self._held_out:
+            logits = self._logits(batch)
+            each = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
+            loss += float(each.double().sum())
+            right += int((logits.argmax(-1) == batch.labels).sum())
+        count = len(self.prepared.validation)
+        return {"loss": loss / count, "accuracy": right / count}
+
+    def touched(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Rows of trained embeddings that the batch's tokens use."""
+        rows = self.module.read_rows(batch)
+        return {name: read for name, read in rows.items() if name in self.trained}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Model, data and what is trained, beside the shape."""
+        options, prepared = self.options, self.prepared
+        return super().fingerprint() | {
+            "model": options.model,
+            "revision": prepared.place.revision,
+            "data": f"{prepared.train.digest()}-{prepared.validation.digest()}",
+            "labels": list(prepared.labels),
+            "head": options.head,
+            "pooling": options.pooling,
+            "trainable": options.trainable,
+            "lora": [options.lora_rank, options.lora_alpha],
+            "batch": options.batch,
+            "seed": options.seed,
+        }
+
+    def export(self, folder: Path) -> None:
+        """Write model, head, tokenizer and configuration, low-rank layers merged."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with merged(self.module):
+            self.module.save(folder)
+        self.prepared.tokenizer.save_pretrained(folder)
+
+    @cached_property
+    def _held_out(self) -> list[Batch]:
+        return list(self.prepared.validation.batches(self.options.batch, self.device))
+
+    @torch.no_grad()
+    def _logits(self, batch: Batch) -> Tensor:
+        size = " × ".join(map(str, batch.inputs["input_ids"].shape))
+        with _memory_of(f"a batch of {size} tokens", "problem.batch or problem.max_length"):
+            logits: Tensor = self.module(batch)
+        return logits
+
+
+@contextmanager
+def _memory_of(what: str, setting: str) -> Iterator[None]:
+    """Turn an allocation that fails into a line that says which setting to lower."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"out of memory with {what}; lower {setting}") from error

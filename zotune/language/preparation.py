@@ -1,0 +1,131 @@
+"""Everything of a language-model problem but the weights, checked against each other."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+
+from zotune.errors import ConfigError, nearest
+from zotune.language.examples import Data, read_examples
+from zotune.language.heads import Classifier
+from zotune.language.loading import build_classifier, load_config, load_tokenizer
+from zotune.language.options import ALL, HEAD, LORA, Options
+from zotune.language.places import Place, find_model
+from zotune.language.tokens import Tokenised, tokenise
+
+KEPT = 4
+"""Preparations that a process remembers."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Tokenised data, and a model that only needs its weights."""
+
+    options: Options
+    place: Place
+    config: Any
+    tokenizer: Any
+    words: list[int]
+    """The token of each class, for ``head: words``."""
+    labels: tuple[str, ...]
+    train: Tokenised
+    validation: Tokenised
+    dim: int
+
+    def classifier(self) -> Classifier:
+        """The model with its weights, which this loads."""
+        place = find_model(self.options.model, self.options.revision, weights=True)
+        return build_classifier(place, self.config, self.words, self.labels, self.options)
+
+
+@lru_cache(maxsize=KEPT)
+def prepare(options: Options) -> Prepared:
+    """Find the model, read the data, and fit them to each other; no weights are loaded."""
+    place = find_model(options.model, options.revision, weights=False)
+    data = read_examples(options)
+    tokenizer = load_tokenizer(place)
+    config = load_config(place, data.labels, tokenizer.pad_token_id, options)
+    longest = _longest(config, tokenizer)
+    words = _word_tokens(tokenizer, data, options)
+    train, validation = (
+        tokenise(split, examples, data.columns, tokenizer, longest, options)
+        for split, examples in (("train", data.train), ("validation", data.validation))
+    )
+    with torch.device("meta"):
+        skeleton = build_classifier(place, config, words, data.labels, options)
+    dim = sum(parameter.numel() for parameter in trained_parameters(skeleton, options).values())
+    return Prepared(options, place, config, tokenizer, words, data.labels, train, validation, dim)
+
+
+def trained_parameters(classifier: Classifier, options: Options) -> Mapping[str, Parameter]:
+    """Name → parameter of what is trained, in the order of the vector; a tied one once."""
+    unread = set(classifier.unread_names())
+    named = {n: p for n, p in classifier.named_parameters() if n not in unread}
+    if options.trainable == ALL:
+        return named
+    if options.trainable == LORA:
+        heads = classifier.head_names()
+        return {n: p for n, p in named.items() if ".lora_" in n or n in heads}
+    if options.trainable == HEAD:
+        heads = classifier.head_names()
+        if not heads:
+            raise ConfigError(
+                "problem.trainable: head: words has no head of its own; use all, lora or a pattern"
+            )
+        return {name: named[name] for name in heads}
+    matching = {n: p for n, p in named.items() if fnmatch.fnmatchcase(n, options.trainable)}
+    if not matching:
+        raise ConfigError(
+            f"problem.trainable {options.trainable!r} is none of all, head and lora"
+            f"{nearest(options.trainable, (ALL, HEAD, LORA))} and matches no parameter; "
+            f"names are like {', '.join(list(named)[-3:])}"
+        )
+    return matching
+
+
+def _longest(config: Any, tokenizer: Any) -> int:
+    """Tokens that the model takes: what it has positions for, as far as anybody says."""
+    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    return min(int(limit) for limit in limits if limit is not None)
+
+
+def _word_tokens(tokenizer: Any, data: Data, options: Options) -> list[int]:
+    """The one token that each class's word is after the prompt."""
+    if options.words is None:
+        return []
+    if options.template is None:
+        raise ConfigError(
+            "problem.template is missing: head: words needs a prompt, such as "
+            f"'{{{data.columns[0]}}} It was'"
+        )
+    words = [str(word) for word in _by_label(options.words, data.labels)]
+    if not options.template.endswith((" ", "\n")):
+        words = [f" {word}" for word in words]
+    coded = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+    for word, tokens in zip(words, coded, strict=True):
+        if len(tokens) != 1:
+            raise ConfigError(
+                f"problem.words: {word!r} is {len(tokens)} tokens of {options.model!r} "
+                f"({' '.join(tokenizer.convert_ids_to_tokens(tokens))}); give a word that is one"
+            )
+    found = [tokens[0] for tokens in coded]
+    if len(set(found)) < len(found):
+        raise ConfigError(f"problem.words must be different tokens, got {', '.join(words)}")
+    return found
+
+
+def _by_label(words: Any, labels: tuple[str, ...]) -> list[str]:
+    pairs = all(isinstance(entry, tuple) for entry in words)
+    named = dict(words) if pairs else {}
+    if (pairs and set(named) != set(labels)) or len(words) != len(labels):
+        came = ", ".join(named) if pairs else f"{len(words)} words"
+        raise ConfigError(
+            f"problem.words must have one word for each class, {', '.join(labels)}; got {came}"
+        )
+    return [named[label] for label in labels] if pairs else list(words)

@@ -1,0 +1,84 @@
+"""Axes that can be read: scales, limits, and numbers as a person writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FEW = 8
+"""Values that an axis names each."""
+
+
+def scale(axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None) -> None:
+    """A logarithmic y where everything is positive, with room for the lines, up to a top if any."""
+    everything = np.concatenate([np.asarray(line, dtype=float) for line in lines])
+    everything = everything[np.isfinite(everything)]
+    low, high = float(everything.min()), float(everything.max())
+    high = high if top is None or low >= top else min(high, top)
+    if low > 0:
+        margin = (high / low) ** 0.05 * 1.02
+        axes[0].set_yscale("log")
+        axes[0].set_ylim(low / margin, high * margin)
+        _label_few_decades(axes, high / low)
+    else:
+        margin = 0.05 * (high - low) or 1.0
+        axes[0].set_ylim(low - margin, high + margin)
+
+
+def _label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
+    """Numbers between the powers of ten where there are few powers of ten to be seen."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    subs = [1.0, 2.0, 5.0] if ratio < 300 else [1.0]
+    if ratio < 8:
+        subs = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]
+    if ratio < 2.5:
+        subs = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    for axis in axes:
+        axis.yaxis.set_major_locator(LogLocator(subs=subs))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float) -> str:
+    """A number on an axis.
+
+    >>> _tick(20000.0), _tick(0.05), _tick(1e-6), _tick(3e9)
+    ('20,000', '0.05', '1e-6', '3e9')
+    """
+    if 1e-3 <= value < 1e6:
+        return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+    return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def name_axes(axes: Sequence[Axes], below: str, beside: str) -> None:
+    """Name the axes once, and write large numbers so that they can be read."""
+    from matplotlib.ticker import FuncFormatter
+
+    figure = axes[0].figure
+    figure.supxlabel(below, fontsize="medium")
+    figure.supylabel(beside, fontsize="medium")
+    for axis in axes:
+        axis.tick_params(labelbottom=True)
+        if axis.get_xscale() == "linear":
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axis.locator_params(axis="x", nbins=5)
+
+
+def log_x(axis: Axes, values: Iterable[float | None]) -> None:
+    """A logarithmic x that names the values that there are, if they are few."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    known = sorted({value for value in values if value})
+    if not known:
+        return
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_locator(NullLocator())
+    if len(known) <= FEW:
+        axis.xaxis.set_major_locator(FixedLocator(known))

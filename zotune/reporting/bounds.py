@@ -1,0 +1,243 @@
+"""Bounds of the theory beside a curve: the numbers, or in plain words why there are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from zotune.budget import Budget
+from zotune.differences import get_difference
+from zotune.errors import ConfigError, ZotuneError
+from zotune.theory import (
+    CONVEX,
+    NONCONVEX,
+    STOCHASTIC,
+    STRONGLY_CONVEX,
+    Allocation,
+    Method,
+    convex_bound,
+    method,
+    nonconvex_bound,
+    stochastic_bound,
+    strongly_convex_bound,
+)
+
+if TYPE_CHECKING:
+    from zotune.objectives import Objective
+    from zotune.reporting.series import Series
+
+POINTS = 80
+"""Points at which a bound is computed, at most."""
+PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+"""Comparators of a loss without minimiser, by their penalties as multiples of L."""
+FLAT = 0.1
+"""A bound that falls by less than this share is as good as none."""
+MEASURES = {
+    STRONGLY_CONVEX: "gap",
+    CONVEX: "gap",
+    NONCONVEX: "grad_norm2",
+    STOCHASTIC: "average_gap",
+}
+"""What of a curve each regime's theorem bounds."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A guarantee against spent budget."""
+
+    regime: str
+    spent: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def measure(self) -> str:
+        """What it bounds."""
+        return MEASURES[self.regime]
+
+
+class NoBoundError(ZotuneError, ValueError):
+    """Why nothing is guaranteed."""
+
+
+def bound_of(series: Series) -> Bound:
+    """The bound for a configuration of a problem that can be built again.
+
+    Raises:
+        NoBoundError: in plain words, why there is none.
+    """
+    config = series.config
+    if series.last("gap") is None:
+        raise NoBoundError("f* is not known, so no bound can be drawn")
+    objective = _objective(config.get("problem"))
+    regime = regime_of(objective)
+    guarantee = _GUARANTEES[regime](config, objective)
+    q, budget = int(config["q"]), _budget(config)
+    how = method(config["estimator"], objective.dim, config["directions"])
+    grid = [k * series.budget // POINTS for k in range(1, POINTS + 1)]
+    spent = [at for at in grid if at >= budget.cost(q)]
+    try:
+        values = [guarantee(how, _allocation(q, at, budget)) for at in spent]
+    except ConfigError as error:
+        raise NoBoundError(str(error)) from None
+    return Bound(regime, tuple(spent), tuple(values))
+
+
+def regime_of(objective: Objective) -> str:
+    """The theorem that a problem falls under, by what it knows of itself."""
+    if objective.stochastic:
+        return STOCHASTIC
+    if objective.gamma is not None:
+        return STRONGLY_CONVEX
+    return CONVEX if hasattr(objective, "comparator") else NONCONVEX
+
+
+def _objective(problem: Any) -> Objective:
+    from zotune.objectives import PROBLEMS
+
+    if not isinstance(problem, Mapping) or problem.get("name") not in PROBLEMS:
+        raise NoBoundError("the function is not one of zotune's problems, so its L is not known")
+    return _built(json.dumps(problem, sort_keys=True))
+
+
+@cache
+def _built(problem: str) -> Objective:
+    from zotune.objectives import build_problem
+
+    return build_problem(json.loads(problem))
+
+
+def _budget(config: Mapping[str, Any], limit: int | None = None) -> Budget:
+    difference = get_difference(config["difference"])
+    return Budget(limit or int(config["budget"]), config["count"], difference)
+
+
+def _allocation(q: int, spent: int, budget: Budget) -> Allocation:
+    """The blocks of a run that has come so far; only at the end does the last one shrink."""
+    if spent == budget.limit:
+        return Allocation.constant(q, budget)
+    return Allocation(((q, spent // budget.cost(q)),))
+
+
+Guarantee = Callable[[Method, Allocation], float]
+
+
+def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
+    """The L that the step is divided by, if the theorems hold with it."""
+    if config.get("step") != "theory" or config.get("eta") not in (None, 1):
+        raise NoBoundError(
+            "the theorem is about the step size of the theory (step: theory, eta: 1), "
+            "and these runs took another"
+        )
+    known, given = objective.L or inf, config.get("L")
+    if given is not None and given < known:
+        raise NoBoundError(f"the theorem needs L ≥ {known:.4g}, and these runs were given {given}")
+    return float(given or known)
+
+
+def _strongly_convex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
+    L, gamma = _smoothness(config, objective), objective.gamma or 0.0
+    gap = _start_gap(objective)
+    return lambda how, blocks: strongly_convex_bound(how, blocks, L=L, gamma=gamma, gap=gap)
+
+
+def _convex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
+    """The least of the bounds for several comparators z; each of them holds."""
+    L, gap = _smoothness(config, objective), _start_gap(objective)
+    points = _comparators(objective)
+
+    def guarantee(how: Method, blocks: Allocation) -> float:
+        return min(
+            value + convex_bound(how, blocks, L=L, distance=distance, gap=gap)
+            for value, distance in points
+        )
+
+    return guarantee
+
+
+@cache
+def _comparators(objective: Any) -> list[tuple[float, float]]:
+    """f(z) − inf f and ‖x_0 − z‖ for each comparator z, the start point among them."""
+    found = [(_start_gap(objective), 0.0)]
+    for penalty in PENALTIES:
+        z = objective.comparator(penalty * objective.L)
+        distance = float((z.point - objective.start()).norm())
+        found.append((z.value - objective.minimum, distance))
+    return found
+
+
+def _nonconvex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
+    L, gap = _smoothness(config, objective), _start_gap(objective)
+    return lambda how, blocks: nonconvex_bound(how, blocks, L=L, gap=gap)
+
+
+def _stochastic(config: Mapping[str, Any], objective: Any) -> Guarantee:
+    eta0 = config.get("eta")
+    if config.get("step") != "sqrt-decay" or eta0 is None:
+        raise NoBoundError(
+            "the theorem is about steps of eta/√(t+1) (step: sqrt-decay), and these runs took other"
+        )
+    known = {"L": objective.batch_L, "noise": objective.noise}
+    known["distance"] = float((objective.start() - objective.optimum).norm())
+    return lambda how, blocks: stochastic_bound(
+        how, blocks, eta0=float(eta0), **known, rescaled=True
+    )
+
+
+_GUARANTEES: dict[str, Callable[[Mapping[str, Any], Any], Guarantee]] = {
+    STRONGLY_CONVEX: _strongly_convex,
+    CONVEX: _convex,
+    NONCONVEX: _nonconvex,
+    STOCHASTIC: _stochastic,
+}
+
+
+def _start_gap(objective: Any) -> float:
+    return float(objective.values(objective.start()[None])[0]) - float(objective.minimum)
+
+
+def bounds_of(series: Sequence[Series]) -> tuple[dict[int, Bound], list[str]]:
+    """Bounds by the position of their series, and why others have none."""
+    found, reasons = {}, []
+    for at, one in enumerate(series):
+        try:
+            found[at] = bound_of(one)
+        except NoBoundError as reason:
+            reasons.append(str(reason))
+    return found, list(dict.fromkeys(reasons))
+
+
+_SAYS = {
+    STRONGLY_CONVEX: "Dashed: the strongly convex bound on E f(x_T) − f*, at the theory's step.",
+    CONVEX: "Dashed: the convex bound on E f(x_T) − f*, at the theory's step; the loss has no "
+    "minimiser, so it is the least over several points that the theorem may compare with.",
+    NONCONVEX: "Dashed: the non-convex bound on the least E‖∇f(x_t)‖², at the theory's step. The "
+    "theorem wants an L that holds everywhere; where a problem has none, as Rosenbrock, L is the "
+    "curvature at the start, and the line is a yardstick, not a guarantee.",
+    STOCHASTIC: "Dashed: the stochastic bound on E f(x̄_T) − f* of the averaged iterate, for first "
+    "steps up to the theorem's cap.",
+}
+
+
+def notes_on(series: Sequence[Series], bounds: Mapping[int, Bound]) -> list[str]:
+    """In plain words, what the dashed lines are and what they are worth."""
+    notes = [_SAYS[regime] for regime in dict.fromkeys(b.regime for b in bounds.values())]
+    falls = [1 - bound.values[-1] / bound.values[0] for bound in bounds.values()]
+    if max(falls) < FLAT:
+        notes.append(
+            f"The bound falls by {max(falls):.1g} of its start over the whole budget"
+            f"{_condition(series)}: a flat line, true and of no use here."
+        )
+    elif len(bounds) < len(series):
+        notes.append("Where no line is dashed, the theorem does not cover the step that was taken.")
+    return notes
+
+
+def _condition(series: Sequence[Series]) -> str:
+    objective = _objective(series[0].config.get("problem"))
+    if objective.L is None or objective.gamma is None:
+        return ""
+    return f", because L/γ = {objective.L / objective.gamma:.2g}"

@@ -1,0 +1,202 @@
+"""A figure with what a page needs to make it speak: which curve is where, and what it says.
+
+One drawing becomes a PNG, an SVG, and the SVG of an interactive page: nothing is drawn twice.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text, to be searched and edited
+    "svg.hashsalt": "zotune",  # the same figure is the same file
+    "text.parse_math": False,  # a name with a dollar is a name
+}
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""By rank, so that curves differ without colour."""
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Colours that the colour-blind tell apart."""
+PER_ROW, PANEL = 3, (3.5, 2.9)
+"""Panels in a row, and the size of one in inches."""
+RESOLUTION = 200
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Points of a curve that answer when they are pointed at."""
+
+    axes: Axes
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    said: Sequence[str]
+    """What each point says."""
+    keys: Sequence[str]
+    """The entries of the legend that it belongs to; it is seen while all of them are on."""
+    parts: Sequence[str]
+    """Ids of everything that goes with it: line, band."""
+
+
+@dataclass
+class Drawing:
+    """A figure, its marks and the words under it."""
+
+    name: str
+    title: str
+    figure: Figure
+    notes: list[str] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    legend: dict[str, list[str]] = field(default_factory=dict)
+    """Ids of an entry's line and text in the legend, by its key."""
+    _ids: int = 0
+
+    def identify(self, artist: Artist) -> str:
+        """Give a part of the figure an id."""
+        self._ids += 1
+        gid = f"part{self._ids}"
+        artist.set_gid(gid)
+        return gid
+
+    def explain(self, entries: Mapping[str, Artist]) -> None:
+        """Draw the one legend of the figure; its entries switch what has their key."""
+        with styled():
+            legend = self.figure.legend(
+                list(entries.values()), list(entries), loc="outside right upper"
+            )
+        lines, texts = legend.legend_handles, legend.get_texts()
+        for key, line, text in zip(entries, lines, texts, strict=True):
+            parts = [part for part in (line, text) if part is not None]
+            self.legend[key] = [self.identify(part) for part in parts]
+
+    def svg(self) -> str:
+        """The figure as an SVG element, its ids prefixed by its name."""
+        with styled():
+            file = io.StringIO()
+            self.figure.savefig(file, format="svg", metadata={"Date": None})
+        text = file.getvalue()
+        element = text[text.index("<svg") :]
+        element = re.sub(r'\bid="', f'id="{self.name}-', element)
+        return re.sub(r'(url\(#|href="#)', rf"\g<1>{self.name}-", element)
+
+    def interaction(self) -> dict[str, Any]:
+        """Where the marks are in the SVG's coordinates, for the page's script."""
+        with styled():
+            self.figure.set_dpi(72)  # as an SVG is written
+            self.figure.draw_without_rendering()
+        return {
+            "marks": [self._placed(mark) for mark in self.marks],
+            "legend": {
+                key: [f"{self.name}-{gid}" for gid in ids] for key, ids in self.legend.items()
+            },
+        }
+
+    def _placed(self, mark: Mark) -> dict[str, Any]:
+        pairs = np.column_stack([mark.x, mark.y])
+        places = mark.axes.transData.transform(pairs)
+        box, height = mark.axes.bbox, self.figure.bbox.height
+        inside = np.isfinite(places).all(1)
+        kept = [(x, y, mark.said[at]) for at, (x, y) in enumerate(places) if inside[at]]
+        return {
+            "name": mark.name,
+            "keys": list(mark.keys),
+            "parts": [f"{self.name}-{part}" for part in mark.parts],
+            "box": [_round(v) for v in (box.x0, height - box.y1, box.x1, height - box.y0)],
+            "points": [[_round(x), _round(height - y), said] for x, y, said in kept],
+        }
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write a PNG and an SVG."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"{self.name}.png", folder / f"{self.name}.svg"]
+        self.save_as(paths[0])
+        paths[1].write_text(self.svg(), encoding="utf-8")
+        return paths
+
+    def save_as(self, path: Path) -> Path:
+        """Write one file, of the kind that its name says."""
+        with styled():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.figure.savefig(path, dpi=RESOLUTION)
+        return path
+
+
+def _round(value: float) -> float:
+    return round(float(value), 1)
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our style, whatever the user's is; theirs is back afterwards."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        yield
+
+
+def panels(count: int) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels that share their axes; no window is ever opened."""
+    from matplotlib.figure import Figure
+
+    columns = min(PER_ROW, count)
+    rows = -(-count // columns)
+    with styled():
+        size = (PANEL[0] * columns + 1.2, PANEL[1] * rows)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+    for unused in grid[count:]:
+        unused.set_visible(False)
+    return figure, list(grid[:count])
+
+
+def shade(rank: int, of: int) -> Any:
+    """A colour by rank, darker for lower ranks: it keeps its order in grey."""
+    from matplotlib import colormaps
+
+    return colormaps["viridis"](0.88 * rank / max(1, of - 1))
+
+
+def number(value: float) -> str:
+    """A number in few characters.
+
+    >>> number(12537.2), number(0.07), number(float("nan"))
+    ('1.254e+04', '0.07', '')
+    """
+    return "" if value != value else f"{value:.4g}"
+
+
+def with_spread(value: float, spread: float) -> str:
+    """A mean and its spread, which needs fewer digits.
+
+    >>> with_spread(0.973251, 0.00075716), with_spread(2.0, 0.0)
+    ('0.9733 ± 0.00076', '2')
+    """
+    return number(value) + (f" ± {spread:.2g}" if spread > 0 else "")

@@ -1,0 +1,374 @@
+"""The figures of a report: series in, drawings out. Nothing here knows where series come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zotune.reporting.axes import log_x, name_axes, scale
+from zotune.reporting.drawing import (
+    MARKERS,
+    OKABE_ITO,
+    Drawing,
+    Mark,
+    number,
+    panels,
+    shade,
+    styled,
+    with_spread,
+)
+from zotune.reporting.series import Series, best, measure_of, panel_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from zotune.reporting.bounds import Bound
+
+MOST = 8
+"""Curves in a panel, at most."""
+LABELS = {
+    "gap": "f(x) − f*",
+    "loss": "f(x)",
+    "grad_norm2": "least ‖∇f(x)‖² so far",
+    "average_gap": "f(x̄) − f* of the averaged iterate",
+}
+BOUND, EVERY = "theory bound", "every q"
+BESIDE = 1.05
+"""How far to the right of each other estimators are drawn, so that none hides another."""
+SAME = 0.05
+"""Bounds that differ by less than this are drawn as one."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the curves of one q look, in colour and without."""
+
+    key: str
+    colour: Any
+    marker: str
+    rank: int
+
+
+def curves(
+    series: Sequence[Series],
+    *,
+    name: str = "curves",
+    measure: str | None = None,
+    bounds: Mapping[int, Bound] | None = None,
+) -> Drawing:
+    """Loss or gap against spent budget: a panel an estimator, a colour and a marker a q.
+
+    Args:
+        series: one for each panel and q.
+        name: of the drawing and its files.
+        measure: gap, loss, grad_norm2 or average_gap; gap where it is known unless given.
+        bounds: of the theory, by the position of their series; dashed.
+    """
+    measure = measure or measure_of(series)
+    by_panel = _by_panel(series)
+    figure, axes = panels(len(by_panel))
+    drawing = Drawing(name, f"{LABELS[measure]} against the budget spent", figure)
+    looks = _looks(series)
+    entries: dict[str, Any] = {}
+    with styled():
+        scale(axes, [values_of(one, measure) for one in series])
+        for axis, (title, mine) in zip(axes, by_panel.items(), strict=True):
+            shown = sorted(sorted(mine, key=lambda at: _end(series[at], measure))[:MOST])
+            if len(shown) < len(mine):
+                drawing.notes.append(
+                    f"{title}: the {len(shown)} lowest of {len(mine)} curves are drawn; "
+                    "curves.csv has all."
+                )
+            for at in shown:
+                look = looks[series[at].q]
+                entries.setdefault(look.key, _curve(drawing, axis, series[at], measure, look))
+            here = {at: bounds[at] for at in shown if bounds and at in bounds}
+            if here and (above := _all_above(here.values(), axis)):
+                drawing.notes.append(f"{title}: {above}")
+                here = {}
+            for whose, bound in _merged(here):
+                look_of = None if whose is None else looks[series[whose].q]
+                entries.setdefault(BOUND, _dashed(drawing, axis, bound, look_of))
+            axis.set_title(title)
+        name_axes(axes, f"{series[0].config.get('count', 'budget')} spent", LABELS[measure])
+    dashed = entries.pop(BOUND, None)
+    entries = {look.key: entries[look.key] for look in looks.values() if look.key in entries}
+    drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
+    if measure in ("gap", "loss"):
+        drawing.notes.append(spread_note(series, "Bands"))
+    return drawing
+
+
+def values_of(series: Series, measure: str) -> pd.Series:
+    """What is drawn of a series; as the theorems have it, gradients are the least so far."""
+    points = series.points
+    if measure == "grad_norm2":
+        return points["grad_norm2"].cummin()
+    if measure == "average_gap":
+        return points["average_loss"] - (points["loss"] - points["gap"])
+    return points[measure]
+
+
+def spread_note(series: Iterable[Series], what: str) -> str:
+    """What bands or bars mean."""
+    counts = sorted({one.replicates for one in series})
+    if counts == [1]:
+        return f"{what}: none, because each configuration was run once."
+    many = " or ".join(str(count) for count in counts)
+    return f"{what}: the mean ± one standard deviation over {many} replicates (not its error)."
+
+
+def _by_panel(series: Sequence[Series]) -> dict[str, list[int]]:
+    """Positions of the series of each panel."""
+    found: dict[str, list[int]] = {}
+    for at, one in enumerate(series):
+        found.setdefault(panel_of(one, series), []).append(at)
+    return found
+
+
+def _looks(series: Iterable[Series]) -> dict[int | None, Look]:
+    """A look for each q, in order."""
+    sizes = sorted({one.q for one in series}, key=lambda q: q or 0)
+    return {
+        q: Look(
+            key="all" if q is None else f"q = {q}",
+            colour=shade(rank, len(sizes)),
+            marker=MARKERS[rank % len(MARKERS)],
+            rank=rank,
+        )
+        for rank, q in enumerate(sizes)
+    }
+
+
+def _end(series: Series, measure: str) -> float:
+    return float(values_of(series, measure).iloc[-1])
+
+
+def _curve(drawing: Drawing, axis: Axes, series: Series, measure: str, look: Look) -> Any:
+    """A line with its band and few markers; returns the line, for the legend."""
+    spent, value = series.points["spent"], values_of(series, measure)
+    step = max(1, len(spent) // 8)
+    (line,) = axis.plot(
+        spent,
+        value.where(value > 0) if axis.get_yscale() == "log" else value,
+        color=look.colour,
+        marker=look.marker,
+        markevery=(step * (1 + look.rank) // 9, step),
+        label=look.key,
+    )
+    parts = [drawing.identify(line)]
+    spread = series.points["loss_std"] if measure in ("gap", "loss") else 0 * value
+    if spread.max() > 0:
+        floor = axis.get_ylim()[0]
+        low = (value - spread).clip(lower=floor)
+        band = axis.fill_between(
+            spent, low, value + spread, color=look.colour, alpha=0.18, linewidth=0
+        )
+        parts.append(drawing.identify(band))
+    said = [
+        f"{s:,.0f} spent: {with_spread(v, d)}" for s, v, d in zip(spent, value, spread, strict=True)
+    ]
+    name = f"{panel_of(series, [series])}, {look.key}"
+    drawing.marks.append(Mark(axis, name, list(spent), list(value), said, [look.key], parts))
+    return line
+
+
+def _all_above(bounds: Iterable[Bound], axis: Axes) -> str:
+    """What to say where no bound comes down to what is drawn."""
+    ends = [bound.values[-1] for bound in bounds]
+    if min(ends) < axis.get_ylim()[1]:
+        return ""
+    return f"the bound ends at {number(min(ends))} at best, above everything that is drawn."
+
+
+def _merged(bounds: Mapping[int, Bound]) -> list[tuple[int | None, Bound]]:
+    """Bounds with their series; only one, of all, where they hardly differ."""
+    if len(bounds) > 1:
+        ends = [bound.values[-1] for bound in bounds.values()]
+        if max(ends) <= (1 + SAME) * min(ends):
+            return [(None, max(bounds.values(), key=lambda bound: len(bound.spent)))]
+    return list(bounds.items())
+
+
+def _dashed(drawing: Drawing, axis: Axes, bound: Bound, look: Look | None) -> Any:
+    """A bound, of one q or of all."""
+    (line,) = axis.plot(
+        bound.spent,
+        bound.values,
+        color="black" if look is None else look.colour,
+        linestyle=(0, (4, 2)),
+        linewidth=1.1,
+        label=BOUND,
+    )
+    said = [f"{s:,} spent: {number(v)}" for s, v in zip(bound.spent, bound.values, strict=True)]
+    whose = EVERY if look is None else look.key
+    keys = [BOUND] if look is None else [BOUND, look.key]
+    parts = [drawing.identify(line)]
+    drawing.marks.append(
+        Mark(axis, f"{BOUND}, {whose}", bound.spent, bound.values, said, keys, parts)
+    )
+    return line
+
+
+def final(series: Sequence[Series], *, name: str = "final") -> Drawing:
+    """Final loss or gap against q, a line an estimator, with bars of one standard deviation."""
+    measure = measure_of(series)
+    figure, (axis,) = panels(1)
+    drawing = Drawing(name, f"Final {LABELS[measure]} against q", figure)
+    entries: dict[str, Any] = {}
+    with styled():
+        scale([axis], [_with_bars(one, measure) for one in series])
+        log_x(axis, [one.q for one in series])
+        for rank, (title, mine) in enumerate(_by_panel(series).items()):
+            points = [(float(series[at].q or 0), _end(series[at], measure)) for at in mine]
+            bars = [series[at].last("loss_std") or 0.0 for at in mine]
+            entries[title] = _across(drawing, axis, title, rank, points, bars)
+        name_axes([axis], "q, directions a step", f"final {LABELS[measure]}")
+    drawing.explain(entries)
+    drawing.notes.append(spread_note(series, "Bars"))
+    unfinished = [one for one in series if one.spent < one.budget]
+    if unfinished:
+        drawing.notes.append(
+            f"{len(unfinished)} of {len(series)} configurations have not spent their budget; "
+            "they stand where they are."
+        )
+    return drawing
+
+
+def _with_bars(series: Series, measure: str) -> list[float]:
+    """The ends of a bar; the lower one only where a logarithm of it exists."""
+    value, spread = _end(series, measure), series.last("loss_std") or 0.0
+    return [value, value + spread, *([value - spread] if 0 < spread < value else [])]
+
+
+def _across(
+    drawing: Drawing,
+    axis: Axes,
+    title: str,
+    rank: int,
+    points: Sequence[tuple[float, float]],
+    bars: Sequence[float] | None = None,
+    said: Sequence[str] | None = None,
+) -> Any:
+    """A line through few points, with bars; returns the line, for the legend."""
+    q, y = zip(*sorted(points), strict=True)
+    x = [at * BESIDE ** (rank - 1) for at in q]
+    style: dict[str, Any] = {
+        "color": OKABE_ITO[rank % len(OKABE_ITO)],
+        "marker": MARKERS[rank % len(MARKERS)],
+        "linestyle": ("-", "--", "-.", ":")[rank % 4],
+    }
+    (line,) = axis.plot(x, y, label=title, **style)
+    parts = [drawing.identify(line)]
+    if bars is not None and max(bars) > 0:
+        order = sorted(range(len(points)), key=lambda at: points[at])
+        spread = np.array([bars[at] for at in order])
+        low = np.minimum(spread, np.maximum(0, np.array(y) - axis.get_ylim()[0]))
+        drawn = axis.errorbar(x, y, [low, spread], fmt="none", ecolor=style["color"], capsize=3)
+        parts += [drawing.identify(part) for part in (*drawn[1], *drawn[2])]
+        said = [with_spread(v, d) for v, d in zip(y, spread, strict=True)]
+    said = said or [number(v) for v in y]
+    told = [f"q = {at:g}: {words}" for at, words in zip(q, said, strict=True)]
+    drawing.marks.append(Mark(axis, title, x, y, told, [title], parts))
+    return line
+
+
+def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
+    """The step size with the lowest final loss against q, a line an estimator."""
+    chosen = [one for one in best(series) if one.eta is not None]
+    figure, (axis,) = panels(1)
+    label = step_label(series)
+    drawing = Drawing(name, f"Best {label} against q", figure)
+    with styled():
+        scale([axis], [[one.eta for one in series if one.eta is not None]])
+        log_x(axis, [one.q for one in chosen])
+        entries = {
+            title: _across(
+                drawing,
+                axis,
+                title,
+                rank,
+                [(float(chosen[at].q or 0), chosen[at].eta or 0.0) for at in mine],
+            )
+            for rank, (title, mine) in enumerate(_by_panel(chosen).items())
+        }
+        name_axes([axis], "q, directions a step", f"best {label}")
+    drawing.explain(entries)
+    drawing.notes += _edges(series, chosen)
+    return drawing
+
+
+def step_label(series: Sequence[Series]) -> str:
+    """What eta is."""
+    rules = {str(one.config.get("step")) for one in series}
+    known = {"theory": "step (a multiple of the theory's)", "sqrt-decay": "first step η₀"}
+    return known.get(rules.pop(), "step size η") if len(rules) == 1 else "eta"
+
+
+def _edges(series: Sequence[Series], chosen: Sequence[Series]) -> list[str]:
+    """A best step at the end of what was searched may not be the best there is."""
+    tried = sorted({one.eta for one in series if one.eta is not None})
+    at_edge = [
+        f"{panel_of(one, series)} q = {one.q}"
+        for one in chosen
+        if len(tried) > 1 and one.eta in (tried[0], tried[-1])
+    ]
+    if not at_edge:
+        return []
+    return [
+        f"At the edge of the steps that were searched ({number(tried[0])} to {number(tried[-1])}), "
+        f"so that a better one may lie outside: {', '.join(at_edge)}."
+    ]
+
+
+def losses_by_step(series: Sequence[Series], *, name: str = "loss-by-step") -> Drawing:
+    """Final loss or gap against the step size: a panel an estimator, a colour a q."""
+    measure = measure_of(series)
+    known = [one for one in series if one.eta is not None and isfinite(_end(one, measure))]
+    by_panel = _by_panel(known)
+    figure, axes = panels(len(by_panel))
+    label = step_label(series)
+    drawing = Drawing(name, f"Final {LABELS[measure]} against the {label}", figure)
+    looks = _looks(known)
+    entries: dict[str, Any] = {}
+    with styled():
+        start = max(float(values_of(one, measure).iloc[0]) for one in known)
+        scale(axes, [[_end(one, measure) for one in known]], top=start)
+        for axis, (title, mine) in zip(axes, by_panel.items(), strict=True):
+            log_x(axis, [one.eta for one in known])
+            for q, look in looks.items():
+                points = [
+                    (known[at].eta or 0.0, _end(known[at], measure))
+                    for at in mine
+                    if known[at].q == q
+                ]
+                if points:
+                    line = _by_eta(drawing, axis, f"{title}, {look.key}", sorted(points), look)
+                    entries.setdefault(look.key, line)
+            axis.set_title(title)
+        name_axes(axes, label, f"final {LABELS[measure]}")
+    drawing.explain({key: entries[key] for key in (lk.key for lk in looks.values())})
+    drawing.notes.append("Rings mark the lowest of each q.")
+    if any(_end(one, measure) > start for one in known):
+        drawing.notes.append("A line that leaves at the top ends above the start: it diverges.")
+    return drawing
+
+
+def _by_eta(
+    drawing: Drawing, axis: Axes, name: str, points: Sequence[tuple[float, float]], look: Look
+) -> Any:
+    x, y = zip(*points, strict=True)
+    (line,) = axis.plot(x, y, color=look.colour, marker=look.marker, label=look.key)
+    lowest = int(np.argmin(y))
+    ring = axis.plot(x[lowest], y[lowest], "o", markersize=11, fillstyle="none", color=look.colour)[
+        0
+    ]
+    said = [f"eta = {number(e)}: {number(v)}" for e, v in points]
+    parts = [drawing.identify(line), drawing.identify(ring)]
+    drawing.marks.append(Mark(axis, name, x, y, said, [look.key], parts))
+    return line

@@ -1,0 +1,256 @@
+"""What MLflow holds of a study, as plain records; no other file of the report knows MLflow."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from zotune.callbacks.artifacts import keep
+from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
+from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
+from zotune.errors import ConfigError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Experiment, Run
+    from mlflow.tracking import MlflowClient
+
+METRICS = (
+    "loss",
+    "loss_std",
+    "gap",
+    "best_loss",
+    "grad_norm2",
+    "average_loss",
+    "evaluations",
+)
+"""Curves that a report reads."""
+COUNTERS = ("steps", "queries", "diverged")
+"""Of which only the last value is wanted."""
+LOSSES = "zotune.final_losses"
+"""The tag with the final loss of each replicate."""
+PLACE = "report"
+"""Where the report lies among the artifacts of a launch's summary run."""
+ALL = "all"
+"""In place of a launch's id: every launch."""
+AT_ONCE = 8
+"""Requests on their way at one time; a server is waited for, not computed with."""
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial as the store knows it."""
+
+    run_id: str
+    trial: str
+    name: str
+    status: str
+    """exhausted, diverged, stopped early, interrupted, failed, finished or running."""
+    config: dict[str, Any]
+    """The configuration, nested as in a study file."""
+    curve: pd.DataFrame
+    """Means over replicates: ``spent`` and whatever of METRICS was recorded."""
+    counters: dict[str, float]
+    """Last values of COUNTERS."""
+    losses: tuple[float, ...] | None = None
+    """The final loss of each replicate, where it was recorded."""
+    error: str = ""
+
+    @property
+    def spent(self) -> int:
+        """How far it is."""
+        return int(self.curve["spent"].iloc[-1]) if len(self.curve) else 0
+
+    @property
+    def budget(self) -> int | None:
+        """How far it goes, where its configuration says so."""
+        budget = self.config.get("budget")
+        return budget if isinstance(budget, int) else None
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One launch of a study: its trials, and the study as it was run."""
+
+    study: str
+    launch: str
+    started: datetime
+    trials: tuple[TrialRecord, ...]
+    file: dict[str, Any] = field(default_factory=dict)
+    """The study file, empty while the launch runs or where there was none."""
+    summary: str | None = None
+    """The id of the launch's own run, which exists when the launch has ended."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any trial is on its way."""
+        return any(trial.status == "running" for trial in self.trials)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A tracking store that is open."""
+
+    uri: str
+    client: MlflowClient
+
+    @classmethod
+    def open(cls, uri: str | None = None) -> Store:
+        """Open a store that exists; nothing is made by reading."""
+        resolved = resolve_uri(uri)
+        if is_absent(resolved):
+            raise ConfigError(
+                f"there is no tracking store at {without_credentials(resolved)}; "
+                "give --tracking-uri, or set MLFLOW_TRACKING_URI"
+            )
+        return cls(resolved, open_client(resolved))
+
+    def launches(self, study: str) -> list[str]:
+        """Ids of a study's launches, the newest first."""
+        return list(self._runs_by_launch(study))
+
+    def read(self, study: str, launches: Sequence[str] = ()) -> list[LaunchRecord]:
+        """The newest launch of a study, those that are named, or ``["all"]``; oldest first."""
+        found = self._runs_by_launch(study)
+        wanted = list(found) if ALL in launches else list(launches) or list(found)[:1]
+        for launch in wanted:
+            if launch not in found:
+                raise unknown(f"launch of {study}", launch, [*found, ALL])
+        chosen = [launch for launch in reversed(found) if launch in wanted]
+        return [self._launch(study, launch, found[launch]) for launch in chosen]
+
+    def attach(self, record: LaunchRecord, folder: Path) -> str:
+        """Store a folder with the launch's own run; why not, if it is not."""
+        if record.summary is None:
+            return "the launch has no summary run yet"
+        store = partial(self.client.log_artifacts, record.summary, str(folder), PLACE)
+        return keep(self.client, record.summary, store)
+
+    def _experiment(self, study: str) -> Experiment:
+        found = self.client.get_experiment_by_name(study)
+        if found is None or found.lifecycle_stage != "active":
+            known = [e.name for e in self.client.search_experiments() if e.name != "Default"]
+            raise unknown("study", study, known)
+        return found
+
+    def _runs_by_launch(self, study: str) -> dict[str, list[Run]]:
+        """Runs of each launch, the newest launch first."""
+        experiment = self._experiment(study).experiment_id
+        groups: defaultdict[str, list[Run]] = defaultdict(list)
+        for run in _every_run(self.client, experiment):
+            if LAUNCH in run.data.tags:
+                groups[run.data.tags[LAUNCH]].append(run)
+        if not groups:
+            raise ConfigError(
+                f"study {study!r} has no launch in {without_credentials(self.uri)}; "
+                "its runs must have been logged by zotune.callbacks.MLflowCurves"
+            )
+        return dict(sorted(groups.items(), key=lambda group: -_start(group[1])))
+
+    def _launch(self, study: str, launch: str, runs: list[Run]) -> LaunchRecord:
+        summary = next((r for r in runs if r.data.tags.get(KIND) == "summary"), None)
+        trials = [run for run in runs if run.data.tags.get(KIND) == "trial"]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            records = list(pool.map(self._trial, trials))
+        return LaunchRecord(
+            study=study,
+            launch=launch,
+            started=datetime.fromtimestamp(_start(runs) / 1000, UTC),
+            trials=tuple(sorted(records, key=lambda r: (r.name, r.trial))),
+            file={} if summary is None else self._study_file(summary.info.run_id),
+            summary=None if summary is None else summary.info.run_id,
+        )
+
+    def _trial(self, run: Run) -> TrialRecord:
+        tags = run.data.tags
+        return TrialRecord(
+            run_id=run.info.run_id,
+            trial=tags.get(TRIAL, ""),
+            name=str(run.info.run_name),
+            status="running" if run.info.status == "RUNNING" else tags.get(STATUS, "finished"),
+            config=nested(run.data.params),
+            curve=self._curve(run),
+            counters={k: v for k, v in run.data.metrics.items() if k in COUNTERS},
+            losses=_losses(tags.get(LOSSES)),
+            error=tags.get("zotune.error", ""),
+        )
+
+    def _curve(self, run: Run) -> pd.DataFrame:
+        """All points of a run, and its last values, which may lie past the last point."""
+        import pandas as pd
+
+        values = {
+            key: {m.step: m.value for m in self.client.get_metric_history(run.info.run_id, key)}
+            for key in METRICS
+            if key in run.data.metrics
+        }
+        for metric in run.data._metric_objs:
+            key = metric.key.removeprefix(FINAL)
+            if metric.key.startswith(FINAL) and key in METRICS:
+                values.setdefault(key, {}).setdefault(metric.step, metric.value)
+        curve = pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
+        return curve if "loss" in curve else curve.iloc[:0]
+
+    def _study_file(self, run_id: str) -> dict[str, Any]:
+        """The study as it was run; empty where no study file was recorded."""
+        from mlflow.exceptions import MlflowException
+
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                path = self.client.download_artifacts(run_id, "study.yaml", folder)
+            except (MlflowException, OSError):
+                return {}
+            loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return loaded if isinstance(loaded, dict) else {}
+
+
+def _every_run(client: MlflowClient, experiment: str) -> Iterator[Run]:
+    token: str | None = ""
+    while token is not None:
+        page = client.search_runs([experiment], max_results=1000, page_token=token or None)
+        yield from page
+        token = page.token or None
+
+
+def _start(runs: Sequence[Run]) -> int:
+    return min(int(run.info.start_time) for run in runs)
+
+
+def _losses(tag: str | None) -> tuple[float, ...] | None:
+    return None if tag is None else tuple(float(loss) for loss in json.loads(tag))
+
+
+def nested(params: Mapping[str, str]) -> dict[str, Any]:
+    """Params of a run as the configuration they were.
+
+    >>> nested({"q": "10", "eta": "None", "problem.name": "quadratic", "problem.dim": "50"})
+    {'q': 10, 'eta': None, 'problem': {'name': 'quadratic', 'dim': 50}}
+    """
+    config: dict[str, Any] = {}
+    for key, text in params.items():
+        inner = config
+        *parents, last = key.split(".")
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = _value(text)
+    return config
+
+
+def _value(text: str) -> Any:
+    """A number, None, a truth value or a list as it was written; else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

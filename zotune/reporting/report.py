@@ -1,0 +1,289 @@
+"""A report of one or more launches: what was found, in words, figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.claims import Verdict
+from zotune.reporting import figures
+from zotune.reporting.bounds import Bound, bounds_of, notes_on
+from zotune.reporting.drawing import Drawing, number, with_spread
+from zotune.reporting.page import Section, Table, markdown, page
+from zotune.reporting.records import LaunchRecord, TrialRecord
+from zotune.reporting.series import (
+    Series,
+    best,
+    by_problem,
+    flat,
+    from_trials,
+    measure_of,
+    panel_of,
+    searched,
+)
+from zotune.reporting.verdicts import verdict_table, verdicts_on
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CURVES, TABLE, TEXT, PAGE = "curves.csv", "table.csv", "report.md", "report.html"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A launch on one problem."""
+
+    launch: LaunchRecord
+    problem: str
+    """What of the problem differs within the launch; empty where nothing does."""
+    series: list[Series]
+    slug: str
+    """Before the names of its figures, where there is more than one part."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is written, before it is."""
+
+    title: str
+    lead: list[str]
+    sections: list[Section]
+    curves: pd.DataFrame
+    table: pd.DataFrame
+    verdicts: list[Verdict]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write figures, tables, the text and the page."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [path for s in self.sections for d in s.drawings for path in d.save(folder)]
+        self.curves.to_csv(folder / CURVES, index=False)
+        self.table.to_csv(folder / TABLE, index=False)
+        said = (self.title, self.sections)
+        (folder / TEXT).write_text(markdown(*said, lead=self.lead), encoding="utf-8")
+        (folder / PAGE).write_text(page(*said, lead=self.lead), encoding="utf-8")
+        return [*written, *(folder / name for name in (CURVES, TABLE, TEXT, PAGE))]
+
+
+def build(launches: Sequence[LaunchRecord]) -> Report:
+    """The report of launches of one study; what is of two launches is never mixed."""
+    parts = list(_parts(launches))
+    verdicts = {launch.launch: verdicts_on(launch) for launch in launches}
+    sections = []
+    for launch in launches:
+        found, why_not = verdicts[launch.launch]
+        sections += [_section(part, len(parts) > 1) for part in parts if part.launch is launch]
+        sections += _state(launch, found, why_not, len(launches) > 1)
+    return Report(
+        title=launches[0].study,
+        lead=[line for launch in launches for line in _lead(launch)],
+        sections=sections,
+        curves=_concat([_curve_rows(part, one) for part in parts for one in part.series]),
+        table=_concat([_table_rows(part) for part in parts]),
+        verdicts=[verdict for found, _ in verdicts.values() for verdict in found],
+    )
+
+
+def _parts(launches: Sequence[LaunchRecord]) -> Iterator[Part]:
+    groups = [
+        (launch, problem, series)
+        for launch in launches
+        for problem, series in by_problem(from_trials(launch.trials)).items()
+    ]
+    for at, (launch, problem, series) in enumerate(groups):
+        yield Part(launch, problem, series, f"part{at + 1}-" if len(groups) > 1 else "")
+
+
+def _lead(launch: LaunchRecord) -> list[str]:
+    question = launch.file.get("question")
+    when = f"{launch.started:%Y-%m-%d %H:%M} UTC"
+    many = "1 trial" if len(launch.trials) == 1 else f"{len(launch.trials)} trials"
+    state = "still running" if launch.is_running else "ended"
+    said = f"Launch {launch.launch} of {when}: {many}, {state}."
+    return [*([str(question)] if question else []), said]
+
+
+def _section(part: Part, several: bool) -> Section:
+    chosen = best(part.series)
+    names = [f"launch {part.launch.launch}" if several else "", part.problem]
+    return Section(
+        title=", ".join(filter(None, names)) or "What was found",
+        text=list(findings(part.series)),
+        drawings=drawings(part.series, chosen, part.slug),
+        tables=[_best_table(part.series, chosen)],
+    )
+
+
+def findings(series: Sequence[Series]) -> Iterator[str]:
+    """One sentence for each panel: its best q, and how far behind its worst one is."""
+    measure = measure_of(series)
+    chosen = best(series)
+    for title in dict.fromkeys(panel_of(one, chosen) for one in chosen):
+        mine = [one for one in chosen if panel_of(one, chosen) == title]
+        mine.sort(key=lambda one: one.last(measure) or 0.0)
+        first, last = mine[0], mine[-1]
+        said = f"{title}: lowest final {figures.LABELS[measure]}, {_final(first, measure)}"
+        if first.q is not None:
+            said += f", with q = {first.q}{_tuned(first, series)}"
+        if len(mine) > 1:
+            said += f"; highest, {_final(last, measure)}, with q = {last.q}{_tuned(last, series)}"
+        yield said + "."
+
+
+def _tuned(series: Series, among: Sequence[Series]) -> str:
+    return f" and eta = {number(series.eta)}" if series.eta and "eta" in searched(among) else ""
+
+
+def _final(series: Series, measure: str) -> str:
+    value, spread = series.last(measure), series.last("loss_std") or 0.0
+    return "unknown" if value is None else with_spread(value, spread)
+
+
+def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "") -> list[Drawing]:
+    """Every figure that the series allow; ``chosen`` is the best of each panel and q."""
+    bounds, reasons = bounds_of(series)
+    with_bound = best([series[at] for at in bounds])
+    measure = measure_of(chosen)
+    of_chosen = _bounds_of(chosen, series, bounds)
+    beside = bool(of_chosen) and len(of_chosen) == len(chosen) and of_chosen[0].measure == measure
+    first = figures.curves(chosen, name=f"{slug}curves", bounds=of_chosen if beside else None)
+    if "eta" in searched(series):
+        first.title += ", each q at its best step"
+    found = [first]
+    if with_bound and not beside:
+        theirs = _bounds_of(with_bound, series, bounds)
+        second = figures.curves(
+            with_bound, name=f"{slug}guarantee", measure=theirs[0].measure, bounds=theirs
+        )
+        second.notes += notes_on(with_bound, theirs)
+        found.append(second)
+    first.notes += notes_on(chosen, of_chosen) if beside else []
+    if not with_bound:
+        first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
+    if len({one.q for one in chosen}) > 1:
+        found.append(figures.final(chosen, name=f"{slug}final"))
+    if "eta" in searched(series):
+        found.append(figures.best_steps(series, name=f"{slug}best-step"))
+        found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
+    return found
+
+
+def _bounds_of(
+    some: Sequence[Series], series: Sequence[Series], bounds: dict[int, Bound]
+) -> dict[int, Bound]:
+    """Bounds by the position among some of the series."""
+    known = {id(series[at]): bound for at, bound in bounds.items()}
+    return {at: known[id(one)] for at, one in enumerate(some) if id(one) in known}
+
+
+def _best_table(series: Sequence[Series], chosen: Sequence[Series]) -> Table:
+    """The best of each panel and q; those that are best of their panel are marked."""
+    measure = measure_of(chosen)
+    more = [k for k in searched(series) if k not in ("estimator", "q", "directions", "difference")]
+    more = [key for key in more if not key.startswith("problem.")]
+    columns = ["estimator", "q", *more, f"final {figures.LABELS[measure]}", "spent", "state", ""]
+    rows = []
+    for one in chosen:
+        panel = panel_of(one, chosen)
+        lowest = min(
+            (other.last(measure) or 0.0 for other in chosen if panel_of(other, chosen) == panel),
+        )
+        settings = dict(flat(one.config))
+        rows.append(
+            [
+                panel,
+                "" if one.q is None else str(one.q),
+                *(_word(settings.get(key)) for key in more),
+                _final(one, measure),
+                f"{one.spent:,} of {one.budget:,}",
+                one.status,
+                "best" if one.last(measure) == lowest else "",
+            ]
+        )
+    tried = len(series) // max(1, len(chosen))
+    chosen_by = (
+        f"Each row is the lowest of about {tried} configurations, chosen by the loss that it "
+        "shows, which flatters it a little; table.csv has all."
+    )
+    return Table("Best by estimator and q", columns, rows, chosen_by if tried > 1 else "")
+
+
+def _word(value: Any) -> str:
+    return number(value) if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _state(
+    launch: LaunchRecord, verdicts: list[Verdict], why_not: str, several: bool
+) -> list[Section]:
+    """What became of the trials, where that is not plain, and the verdicts on the claims."""
+    which = f" of launch {launch.launch}" if several else ""
+    sections = []
+    if verdicts or why_not:
+        tables = [verdict_table(verdicts)] if verdicts else []
+        sections.append(Section(f"Claims{which}", [why_not] if why_not else [], tables=tables))
+    unfinished = [trial for trial in launch.trials if trial.status == "running"]
+    if unfinished:
+        sections.append(Section(f"Still running{which}", tables=[_progress(unfinished)]))
+    failed = [trial for trial in launch.trials if trial.status == "failed"]
+    if failed:
+        said = [f"{trial.name} ({trial.trial}): {trial.error or 'unknown'}" for trial in failed]
+        sections.append(Section(f"Failed{which}", said))
+    return sections
+
+
+def _progress(trials: Iterable[TrialRecord]) -> Table:
+    rows = [
+        [
+            trial.name,
+            f"{trial.spent:,}",
+            f"{trial.budget:,}" if trial.budget else "",
+            f"{trial.spent / trial.budget:.0%}" if trial.budget else "",
+            _word(float(trial.curve["loss"].iloc[-1])) if len(trial.curve) else "",
+        ]
+        for trial in trials
+    ]
+    return Table("How far each trial is", ["trial", "spent", "budget", "", "loss"], rows)
+
+
+def _curve_rows(part: Part, series: Series) -> pd.DataFrame:
+    rows = series.points.copy()
+    for at, (key, value) in enumerate(_identity(part, series).items()):
+        rows.insert(at, key, value)
+    return rows
+
+
+def _identity(part: Part, series: Series) -> dict[str, Any]:
+    """What tells a series from all others of the report."""
+    settings = dict(flat(series.config))
+    keys = dict.fromkeys(["estimator", "q", *searched(part.series)])
+    problem = {"problem": part.problem} if part.problem else {}
+    return {"launch": part.launch.launch, **problem, **{key: settings.get(key) for key in keys}}
+
+
+def _table_rows(part: Part) -> pd.DataFrame:
+    import pandas as pd
+
+    chosen = {id(one) for one in best(part.series)}
+    return pd.DataFrame(
+        [
+            _identity(part, one)
+            | {
+                "replicates": one.replicates,
+                "spent": one.spent,
+                "budget": one.budget,
+                "status": one.status,
+                **{key: one.last(key) for key in ("loss", "loss_std", "gap", "best_loss")},
+                "evaluations": one.last("evaluations"),
+                **(one.counters or {}),
+                "best": id(one) in chosen,
+            }
+            for one in part.series
+        ]
+    )
+
+
+def _concat(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)

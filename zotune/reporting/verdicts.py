@@ -1,0 +1,72 @@
+"""Verdicts on the claims of a study, from its records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge
+from zotune.errors import ConfigError
+from zotune.reporting.drawing import number
+from zotune.reporting.page import Table
+from zotune.reporting.records import LaunchRecord, TrialRecord
+from zotune.reporting.series import WHOLE
+
+
+def verdicts_on(launch: LaunchRecord) -> tuple[list[Verdict], str]:
+    """Verdicts on the claims of a launch's study, and why there are none where there could be."""
+    if not launch.file.get("claims"):
+        return [], ""
+    unfinished = [trial.name for trial in launch.trials if trial.status not in WHOLE]
+    if unfinished:
+        return [], (
+            f"The study's claims are not judged: {len(unfinished)} of {len(launch.trials)} trials "
+            "have not spent their budget."
+        )
+    if any(trial.losses is None for trial in launch.trials):
+        return [], (
+            "The study's claims are not judged: these records do not hold the final loss of each "
+            "replicate."
+        )
+    try:
+        claims = [Claim(**said) for said in launch.file["claims"]]
+        tuning = Tuning(**launch.file["tuning"]) if launch.file.get("tuning") else None
+        return judge(claims, [_finals(trial) for trial in launch.trials], tuning), ""
+    except ConfigError as error:
+        return [], f"The study's claims are not judged: {error}."
+
+
+def _finals(trial: TrialRecord) -> Finals:
+    gap = trial.curve["gap"].iloc[-1] if "gap" in trial.curve else None
+    minimum = None if gap is None else float(trial.curve["loss"].iloc[-1] - gap)
+    return Finals(trial.config, trial.losses or (), minimum)
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """A row for each claim and step."""
+    columns = ["claim", "step", "verdict", "estimate", "95 % interval", "p", "pairs", "why"]
+    rows = [
+        [
+            verdict.says,
+            verdict.step,
+            verdict.verdict,
+            _share(verdict, verdict.estimate),
+            f"{_share(verdict, verdict.low)} to {_share(verdict, verdict.high)}"
+            if verdict.low is not None or verdict.high is not None
+            else "",
+            "" if verdict.p is None else f"{verdict.p:.2g}",
+            str(verdict.pairs),
+            verdict.why,
+        ]
+        for verdict in verdicts
+    ]
+    note = (
+        "Estimates compare final losses, paired over replicates; p by exact sign flips, adjusted "
+        "by Holm over the study's claims at one step."
+    )
+    return Table("Verdicts on the study's claims", columns, rows, note)
+
+
+def _share(verdict: Verdict, value: float | None) -> str:
+    if value is None:
+        return "…"
+    return number(value) if verdict.unit == "difference" else f"{value:+.1%}"

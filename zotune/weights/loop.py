@@ -1,0 +1,271 @@
+"""The query-budgeted loop on the weights of a module.
+
+The weights are in the module, and a step moves them there; everything else that evolves is a frozen
+state. What a step does is a function of the weights, the configuration and the step's address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite, nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zotune.addresses import replicate_keys
+from zotune.budget import Budget
+from zotune.config import Config
+from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, budget_grid, crosses
+from zotune.differences import default_mu, get_difference
+from zotune.directions import DIRECTIONS
+from zotune.errors import ConfigError, ObjectiveError, ZotuneError
+from zotune.estimators import ESTIMATORS
+from zotune.steps import StepRule, schedule_factor
+from zotune.weights.block import TileBlock
+from zotune.weights.layout import Layout
+from zotune.weights.objective import WeightsObjective
+from zotune.weights.probing import FastProbe, Probe
+from zotune.weights.state import WeightsState, curve_rows
+from zotune.weights.updating import Updater
+
+
+class WeightsLoop:
+    """One configuration bound to the weights of one module.
+
+    Args:
+        config: the checked configuration.
+        objective: the module, its trained parameters and its loss.
+    """
+
+    def __init__(self, config: Config, objective: WeightsObjective) -> None:
+        self.config = config
+        self.objective = objective
+        self.estimator = ESTIMATORS[config.estimator]
+        self.directions = DIRECTIONS[config.directions]
+        self.difference = get_difference(config.difference)
+        self.mu = config.mu or default_mu(objective.dtype, config.difference)
+        self._check()
+        self.budget = Budget(config.budget, config.count, self.difference)
+        self.budget.require(
+            self.budget.cost(config.q), f"one step ({config.difference} with q={config.q})"
+        )
+        self.rule = StepRule(
+            config.step, config.eta, config.q, objective.dim, self.estimator, self.directions
+        )
+        self._check_smoothness()
+        self.grid = budget_grid(config.budget)
+        keys = replicate_keys("directions", config.seed, config.rows)
+        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
+        self.layout = Layout(objective.trained, self._sampler.chunk)
+        self.probe: Probe = FastProbe(objective, self.layout, self.mu)
+        rounding = replicate_keys("rounding", config.seed, config.rows)
+        self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
+        self._room: Tensor | None = self._make_room()
+        self.log: list[list[float]] = []
+        """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self._at: int | None = None
+        """The step whose weights the module holds; None before the first and inside an update."""
+
+    @torch.no_grad()
+    def init(self) -> WeightsState:
+        """The state before the first step, at the weights that the module has."""
+        if self._at is not None:
+            raise ZotuneError("this loop has begun already; build the objective and a loop anew")
+        self._at = 0
+        state = self._validated(WeightsState())
+        if state.diverged:
+            raise ObjectiveError(
+                f"the validation loss must be finite at the start, got {state.loss}; "
+                "look at the model and its data"
+            )
+        return state
+
+    def adopt(self, state: WeightsState) -> WeightsState:
+        """A state, maybe of another configuration, made ready to continue under this one."""
+        return state
+
+    @torch.no_grad()
+    def step(self, state: WeightsState) -> WeightsState:
+        """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
+        self.require_weights_of(state)
+        q = self.budget.block(state.ledger, self.config.q)
+        block = self.block(state.steps, q)
+        batch = self.objective.batch(self.batch_keys, state.steps)
+        values = self.probe.values(batch, block, self.difference)
+        v = self.difference.quotient(values, self.mu)
+        if self.config.clip is not None:
+            v = v.clamp(-self.config.clip, self.config.clip)
+        spent = self.spent(state)
+        state = self._seen(state, values, spent)
+        ledger = state.ledger.charge(q, self.difference.evaluations(q))
+        if crosses(self.grid, spent, self.budget.spent(ledger)) and state.last_spent < spent:
+            state = state.recorded(spent)
+        state = replace(state, ledger=ledger, steps=state.steps + 1)
+        if state.diverged:
+            self._at = state.steps
+            self.log.append([0.0] * q)
+            return state
+        a = self._size(state.steps - 1, q, spent) * self.estimator(v, block)[0].double()
+        return self._moved(state, block, a.tolist())
+
+    @torch.no_grad()
+    def advance(self, state: WeightsState, until: int | None = None) -> WeightsState:
+        """Step until so much is spent, or until nothing more can be."""
+        goal = self.config.budget if until is None else until
+        while self.spent(state) < goal and self.status(state) == RUNNING:
+            state = self.step(state)
+        return state
+
+    def advance_to_report(self, state: WeightsState) -> WeightsState:
+        """Step to the next multiple of ``report_every``, or to the end."""
+        every = self.config.reports_at
+        return self.advance(state, (self.spent(state) // every + 1) * every)
+
+    def spent(self, state: WeightsState) -> int:
+        """Spent budget, in the unit of ``count``."""
+        return self.budget.spent(state.ledger)
+
+    def status(self, state: WeightsState) -> str:
+        """running, exhausted or diverged."""
+        if state.diverged:
+            return DIVERGED
+        return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
+
+    @torch.no_grad()
+    def report(self, state: WeightsState) -> tuple[WeightsState, dict[str, Any]]:
+        """A result row for the state as it is; the held-out data are looked at for it."""
+        self.require_weights_of(state)
+        if state.validated < self.spent(state) and not state.diverged:
+            state = self._validated(state)
+        elif state.last_spent < self.spent(state):
+            state = state.recorded(self.spent(state))
+        return state, state.curve[-1].row(self.status(state))
+
+    def final_losses(self, state: WeightsState) -> list[float]:
+        """The loss at the last look, of the one replicate there is."""
+        return [state.curve[-1].loss]
+
+    def curve_rows(self, state: WeightsState, after: int = -1) -> list[dict[str, Any]]:
+        """Rows on the grid past spent budget ``after``, as far as they are final."""
+        return curve_rows(
+            state.curve, self.grid, spent=self.spent(state), status=self.status(state), after=after
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on: problem and shape, not estimator, q or step."""
+        return self.objective.fingerprint() | {"replicates": 1, "count": self.config.count}
+
+    def block(self, step: int, q: int) -> TileBlock:
+        """The directions of a step."""
+        room = None if self._room is None else self._room[:q]
+        return TileBlock(self._sampler, self.directions, step, q, room)
+
+    def _seen(self, state: WeightsState, values: Tensor, spent: int) -> WeightsState:
+        """The state that has seen a mini-batch's losses."""
+        if not isfinite(float(values.sum())):
+            return replace(state, diverged=True)
+        center = values[:, :1] if self.difference.knows_center else values
+        loss = state.batch_losses + float(center.mean())
+        return replace(state, batches=state.batches + 1, batch_losses=loss)
+
+    def _moved(self, state: WeightsState, block: TileBlock, a: list[float]) -> WeightsState:
+        """Move the weights; the first step after a look at the data also counts what stays."""
+        looks = len(state.curve) and state.curve[-1].steps == state.steps - 1
+        self._at = None
+        still = self.updater.move(block, state.steps - 1, a, self.mu if looks else None)
+        self._at = state.steps
+        self.log.append(a)
+        return state if still is None else replace(state, unmoved=still)
+
+    def _size(self, step: int, q: int, spent: int) -> float:
+        """η, with 1/L and the schedule in it."""
+        factor = schedule_factor(
+            self.config.schedule, self.config.warmup, spent / self.config.budget
+        )
+        smoothness = (self.config.L or 1.0) if self.rule.needs_smoothness else 1.0
+        return factor * self.rule.size(step, q) / smoothness
+
+    def _validated(self, state: WeightsState) -> WeightsState:
+        """Look at the held-out data, and record what is there."""
+        seen = self.objective.validate()
+        loss, finite = seen["loss"], isfinite(seen["loss"])
+        spent = self.spent(state)
+        state = replace(
+            state,
+            ledger=state.ledger.monitor(),
+            loss=loss if finite else state.loss,
+            start_loss=loss if state.steps == 0 else state.start_loss,
+            best_loss=min(state.best_loss, loss) if finite else state.best_loss,
+            accuracy=seen.get("accuracy", nan),
+            diverged=not finite,
+            validated=spent,
+        )
+        return state.recorded(spent)
+
+    def _make_room(self) -> Tensor | None:
+        """Memory for a block of directions, if it may take that much."""
+        shape = (self.config.q, self.objective.dim)
+        if 4 * self.config.q * self.objective.dim > self.config.block_bytes:
+            return None
+        return torch.empty(shape, dtype=torch.float32, device=self.objective.device)
+
+    def continue_from(self, state: WeightsState, log: list[list[float]]) -> None:
+        """Take the module's weights for those of a state that came with this log."""
+        self._at = state.steps
+        self.log = log
+
+    def require_weights_of(self, state: WeightsState) -> None:
+        """Refuse a state whose weights the module does not hold."""
+        if self._at != state.steps:
+            held = "between two steps" if self._at is None else f"at step {self._at}"
+            raise ZotuneError(
+                f"the module's weights are {held}, the state is at step {state.steps}; "
+                "continue from the newest state, or load a checkpoint"
+            )
+
+    def _check(self) -> None:
+        """Refuse what a descent on weights cannot do."""
+        config, objective = self.config, self.objective
+        if config.replicates != 1:
+            raise ConfigError(
+                f"the weights of a model are one row: replicates must be 1, "
+                f"got {config.replicates}; use replicates_as: trials in the study"
+            )
+        for limited, what in (
+            (self.estimator.at_most_dim, f"estimator {self.estimator.name!r}"),
+            (self.directions.orthogonal, f"directions {self.directions.name!r}"),
+        ):
+            if limited and config.q > objective.dim:
+                raise ConfigError(
+                    f"q must be at most the dimension for {what}, got q={config.q} "
+                    f"with d={objective.dim}; lower q"
+                )
+        _check_parameters(objective)
+
+    def _check_smoothness(self) -> None:
+        if self.rule.needs_smoothness and self.config.L is None:
+            raise ConfigError(
+                "step 'theory' needs the smoothness L, which is not estimated for the weights of "
+                "a model; give L, or step='constant' with eta"
+            )
+
+
+def _check_parameters(objective: WeightsObjective) -> None:
+    """Refuse trained parameters that overlap or differ in dtype; make them contiguous."""
+    if not objective.trained:
+        raise ObjectiveError(f"{objective.name} trains no parameter; name at least one")
+    places: dict[int, str] = {}
+    for name, parameter in objective.trained.items():
+        if parameter.dtype != objective.dtype:
+            raise ObjectiveError(
+                f"trained parameters must share one dtype, got {parameter.dtype} for {name} "
+                f"beside {objective.dtype}; cast the model"
+            )
+        parameter.data = parameter.data.contiguous()
+        other = places.setdefault(parameter.data_ptr(), name)
+        if other != name and parameter.numel():
+            raise ObjectiveError(
+                f"{name} and {other} share their memory; name a tied parameter once"
+            )

@@ -1,0 +1,78 @@
+"""The update: weights ← weights − Σ aᵢ uᵢ in one pass over the tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from zotune.addresses import Keys
+from zotune.weights.block import TileBlock
+from zotune.weights.layout import Layout, Piece
+from zotune.weights.rounding import Rounder
+
+
+class Updater:
+    """Moves the trained parameters in place, a tile at a time.
+
+    The sum over directions is made by one multiplication and q − 1 additions of tiles, never by a
+    matrix product: elementwise operations round the same whatever is kept and however it is cut.
+
+    Args:
+        trained: name → parameter.
+        layout: where they stand.
+        keys: the address of the random rounding.
+        momentum: how much of the last update is made again.
+    """
+
+    def __init__(
+        self, trained: Mapping[str, Parameter], layout: Layout, keys: Keys, momentum: float
+    ) -> None:
+        first = next(iter(trained.values()))
+        self.layout = layout
+        self.momentum = momentum
+        self._flat = {name: p.detach().view(-1) for name, p in trained.items()}
+        self._rounder = Rounder(keys, first.dtype, first.device, layout.width)
+        wide = torch.float64 if first.dtype == torch.float64 else torch.float32
+        self._change = torch.empty(layout.width, dtype=wide, device=first.device)
+        size = layout.dim if momentum else 0
+        self.velocity = torch.zeros(size, dtype=wide, device=first.device)
+        """Of the last update, where there is momentum."""
+
+    def move(
+        self, block: TileBlock, step: int, a: Sequence[float], radius: float | None = None
+    ) -> float | None:
+        """Subtract U·a; with a radius, also tell which share of weights nothing has moved."""
+        still = 0
+        for index, (tile, pieces) in enumerate(
+            zip(self.layout.tiles, self.layout.pieces, strict=True)
+        ):
+            u = block.passing(tile)[0]
+            change = self._combined(u, a, tile)
+            self._rounder.begin(step, index)
+            for piece in pieces:
+                still += self._move(piece, change, u[0], radius)
+        return None if radius is None else still / self.layout.dim
+
+    def _combined(self, u: Tensor, a: Sequence[float], tile: range) -> Tensor:
+        """Σ aᵢ uᵢ at a tile, with what momentum adds."""
+        change = torch.mul(u[0], a[0], out=self._change[: len(tile)])
+        for row, weight in zip(u[1:], a[1:], strict=True):
+            change.add_(row, alpha=weight)
+        if not self.momentum:
+            return change
+        velocity = self.velocity[tile.start : tile.stop]
+        return velocity.mul_(self.momentum).add_(change)
+
+    def _move(self, piece: Piece, change: Tensor, u: Tensor, radius: float | None) -> int:
+        """Move a piece; count what neither the update nor mu·u changes where that is asked for."""
+        weights = self._flat[piece.name][piece.inside]
+        if radius is None:
+            self._rounder.subtract(weights, change[piece.of_tile], piece.of_tile)
+            return 0
+        before = weights.clone()
+        self._rounder.subtract(weights, change[piece.of_tile], piece.of_tile)
+        probed = torch.add(before, u[piece.of_tile], alpha=radius, out=torch.empty_like(before))
+        return int(((probed == before) & (weights == before)).sum())
