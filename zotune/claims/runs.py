@@ -22,7 +22,7 @@ NOT_SEARCHED = ("replicate", "replicates")
 
 @dataclass(frozen=True)
 class Finals:
-    """The end of one run: its flat configuration and the final loss of every replicate.
+    """The end of one run: its configuration, flat or nested, and the loss of every replicate.
 
     A diverged replicate counts as max(its start loss, its last finite loss), never left out.
     """
@@ -31,29 +31,6 @@ class Finals:
     losses: Sequence[float]
     minimum: float | None = None
     """The objective's lowest value, where it is known."""
-
-    @classmethod
-    def from_params(
-        cls, params: Mapping[str, str], losses: Sequence[float], minimum: float | None = None
-    ) -> Finals:
-        """A run whose configuration is kept as text, as tracking stores do.
-
-        >>> Finals.from_params({"estimator": "avg", "q": "10", "eta": "None"}, [0.5]).config
-        {'estimator': 'avg', 'q': 10, 'eta': None}
-        """
-        return cls({key: _read(text) for key, text in params.items()}, losses, minimum)
-
-
-def _read(text: str) -> Any:
-    """A value from its text: None, a whole number, a number or a word."""
-    if text == "None":
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 @dataclass(frozen=True)
@@ -88,7 +65,8 @@ def fields(runs: Iterable[Finals], tuning: Tuning | None) -> list[Field]:
 def _joined(runs: list[Finals]) -> list[Finals]:
     """One run a configuration; replicates that were trials of their own are put together."""
     groups: dict[Hashable, list[Finals]] = {}
-    for run in runs:
+    for nested in runs:
+        run = Finals(_flat(nested.config), nested.losses, nested.minimum)
         groups.setdefault(_key(run.config, NOT_SEARCHED), []).append(run)
     joined = []
     for group in groups.values():
@@ -103,6 +81,15 @@ def _joined(runs: list[Finals]) -> list[Finals]:
     if len(lengths) > 1:
         raise ConfigError(f"runs must have equally many replicates, got {sorted(lengths)}")
     return joined
+
+
+def _flat(config: Mapping[str, Any]) -> Point:
+    """Nested settings with dots in their names: ``problem.dim``."""
+    found: Point = {}
+    for key, value in config.items():
+        inner = _flat(value) if isinstance(value, Mapping) else None
+        found |= {key: value} if inner is None else {f"{key}.{k}": v for k, v in inner.items()}
+    return found
 
 
 def _key(config: Mapping[str, Any], but: Sequence[str]) -> Hashable:

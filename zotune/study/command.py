@@ -27,6 +27,7 @@ from zotune.study.summary import (
     entries,
     failures,
 )
+from zotune.study.verdicts import verdict_table, verdicts_of
 
 DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
 
@@ -60,7 +61,7 @@ def run(request: Request) -> int:
     console = Console(stderr=request.as_json)
     store_of(request.tracking_uri)
     with _launch(request) as launch:
-        _introduce(launch, console)
+        _introduce(launch, request, console)
         outcome = _run(launch, request, console)
     figure = draw(outcome, best_entries(entries(outcome)))
     for failure in failures(outcome):
@@ -106,7 +107,7 @@ def _name(study: str) -> str:
         return study
 
 
-def _introduce(launch: Launch, console: Console) -> None:
+def _introduce(launch: Launch, request: Request, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
@@ -114,6 +115,16 @@ def _introduce(launch: Launch, console: Console) -> None:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
+    for claim in _lost_claims(launch.study, request):
+        _say(console, f"not judged: {claim}; this space does not decide it")
+
+
+def _lost_claims(study: Study, request: Request) -> list[str]:
+    """Claims of the file that ``--set`` has made meaningless."""
+    if not request.settings or request.smoke:
+        return []
+    kept = [claim.name for claim in study.claims]
+    return [c.name for c in load_study(request.study).claims if c.name not in kept]
 
 
 def skipped_lines(study: Study) -> list[str]:
@@ -158,8 +169,11 @@ def _displayed(console: Console, title: str) -> Iterator[None]:
 def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
     study, launch = outcome.launch.study, outcome.launch
     best = best_entries(entries(outcome))
+    verdicts = [] if outcome.interrupted else verdicts_of(study, outcome.results)
     if best:
         console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+    if verdicts:
+        console.print(verdict_table(verdicts))
     _say(console, f"{len(outcome.results)} trials in {duration(outcome.seconds)}")
     _say(console, f"records: {launch.folder}")
     if figure is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.study.points import label, place, short
 from zotune.study.running import Outcome
+from zotune.study.verdicts import verdicts_of
 
 if TYPE_CHECKING:
     from ray import tune
@@ -184,6 +185,7 @@ def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "trials": len(outcome.results),
         "best": [asdict(entry) for entry in best_entries(found)],
+        "verdicts": [asdict(verdict) for verdict in verdicts_of(study, outcome.results)],
         "failed": [asdict(failure) for failure in failures(outcome)],
         "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
     }
