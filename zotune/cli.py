@@ -172,8 +172,11 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
 )
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def export_command(source: str, output: Path, as_json: bool) -> None:
-    """Write the language model of SOURCE: a launch's folder (its best trial), a trial's folder,
-    a checkpoint or the id of an MLflow run."""
+    """Write the language model of SOURCE for from_pretrained.
+
+    SOURCE is a launch's folder (its best trial is taken), a study's (its newest launch), a
+    trial's, a checkpoint, or the id of an MLflow run.
+    """
     from dataclasses import asdict
 
     from zotune.language import export_run

@@ -95,9 +95,12 @@ def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: An
     }
     tensors = {_WEIGHTS + name: p.data for name, p in loop.objective.trained.items()}
     tensors["velocity"] = loop.updater.velocity
-    tensors["log.factors"] = torch.tensor([a for step in loop.log for a in step]).double()
+    tensors["log.factors"] = torch.tensor(
+        [a for step in loop.log for a in step], dtype=torch.float64
+    )
     tensors["log.sizes"] = torch.tensor([len(step) for step in loop.log], dtype=torch.int64)
-    tensors["curve"] = torch.tensor([point.numbers() for point in state.curve]).double()
+    points = [point.numbers() for point in state.curve]
+    tensors["curve"] = torch.tensor(points, dtype=torch.float64)
     return write_tensors(path, tensors, {"zotune": json.dumps(header)})
 
 
