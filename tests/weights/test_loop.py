@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.weights.models import TinyQwen, Toy, bits, settings
+from tests.weights.models import TinyQwen, bits
+from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.errors import ConfigError, ZotuneError
 from zotune.estimators import ESTIMATORS

@@ -20,6 +20,7 @@ from zotune.config import Config
 from zotune.curve import budget_grid
 from zotune.errors import CheckpointError
 from zotune.weights.loop import WeightsLoop
+from zotune.weights.scalars import SCALARS, ScalarLog
 from zotune.weights.state import Point, WeightsState, curve_rows
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class WeightsRun:
 
 
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
-    """Write weights, state and scalar log; a reader sees the old file or the new one."""
+    """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
@@ -95,9 +96,10 @@ def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: An
     }
     tensors = {_WEIGHTS + name: p.data for name, p in loop.objective.trained.items()}
     tensors["velocity"] = loop.updater.velocity
-    tensors["log.factors"] = torch.tensor([a for step in loop.log for a in step]).double()
+    tensors["log.factors"] = _doubles([a for step in loop.log for a in step])
     tensors["log.sizes"] = torch.tensor([len(step) for step in loop.log], dtype=torch.int64)
-    tensors["curve"] = torch.tensor([point.numbers() for point in state.curve]).double()
+    tensors["curve"] = _doubles([point.numbers() for point in state.curve])
+    ScalarLog.of(loop).save(path.with_name(SCALARS))
     return write_tensors(path, tensors, {"zotune": json.dumps(header)})
 
 
@@ -145,6 +147,10 @@ def read_header(path: Path) -> dict[str, Any]:
             "use the problem and the version that wrote it"
         )
     return header
+
+
+def _doubles(numbers: list[Any]) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def _state(header: Mapping[str, Any], curve: Tensor) -> WeightsState:
