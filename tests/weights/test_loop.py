@@ -34,10 +34,10 @@ def run(objective: WeightsObjective, **changes: Any) -> tuple[WeightsLoop, list[
 )
 def test_the_validation_loss_falls(estimator: str, eta: float) -> None:
     start = Toy().validate()["loss"]
-    _, rows = run(Toy(), estimator=estimator, eta=eta, q=4, budget=2000)
-    assert rows[-1]["loss"] < 0.5 * start
+    _, rows = run(Toy(), estimator=estimator, eta=eta, q=4, budget=800)
+    assert rows[-1]["loss"] < 0.7 * start
     assert rows[-1]["status"] == "exhausted"
-    assert rows[-1]["spent"] == 2000
+    assert rows[-1]["spent"] == 800
 
 
 @DTYPES

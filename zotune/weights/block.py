@@ -13,6 +13,9 @@ from zotune.blocks import ReplayedBlock
 from zotune.directions import Directions, Sampler
 from zotune.directions.rademacher import Rademacher, Words, write_signs
 
+_STRETCH = 4096
+"""Coordinates whose products are summed in float32."""
+
 
 class TileBlock(ReplayedBlock):
     """q directions that are drawn in tiles; a tile is drawn once where there is room to keep it.
@@ -67,6 +70,18 @@ class TileBlock(ReplayedBlock):
         part = self._desk[: len(queries), : len(tile)]
         self._draw(part, queries, tile)
         return part
+
+    def gram(self) -> Tensor:
+        """UᵀU: float32 products over short stretches, summed in float64."""
+        gram = self._zeros(self.q, self.q)[0]
+        for part in self._chunks():
+            for stretch in torch.split(
+                part[0], part.shape[-1] // _STRETCH * _STRETCH or _STRETCH, 1
+            ):
+                width = min(_STRETCH, stretch.shape[1])
+                u = stretch.view(self.q, -1, width).transpose(0, 1)
+                gram += torch.bmm(u, u.mT).sum(0, dtype=torch.float64)
+        return gram[None]
 
     def _draw(self, out: Tensor, queries: range, coordinates: range) -> None:
         self._sampler.fill(out[None], self._step, queries, coordinates)

@@ -21,6 +21,7 @@ from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.estimators import ESTIMATORS
+from zotune.objectives import dtype_name
 from zotune.steps import StepRule, schedule_factor
 from zotune.weights.block import Shelf, TileBlock
 from zotune.weights.layout import Layout
@@ -69,6 +70,7 @@ class WeightsLoop:
         self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
         may_keep = config.block_bytes if self.memory == FAST else 0
         self._shelf = Shelf(sampler, self.directions, config.q, may_keep)
+        self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
         self._at: int | None = None
@@ -236,6 +238,21 @@ class WeightsLoop:
                     f"with d={objective.dim}; lower q"
                 )
         _check_parameters(objective)
+
+    @torch.no_grad()
+    def _check_radius(self) -> None:
+        """Refuse a mu that rounding swallows whole, by the first tile of the first direction."""
+        tile, pieces = self.layout.tiles[0], self.layout.pieces[0]
+        u = self.block(0, 1).look(range(1), tile, keep=False)[0]
+        for piece in pieces:
+            base = self.objective.trained[piece.name].view(-1)[piece.inside]
+            moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=torch.empty_like(base))
+            if not torch.equal(moved, base) or self.directions.name == "coordinate":
+                return
+        raise ConfigError(
+            f"mu must move the weights: with mu={self.mu:g} every weight + mu·u rounds to the "
+            f"weight in {dtype_name(self.objective.dtype)}; raise mu, or leave it out"
+        )
 
     def _check_smoothness(self) -> None:
         if self.rule.needs_smoothness and self.config.L is None:
