@@ -86,6 +86,7 @@ class WeightsRun:
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
     """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
+    ScalarLog.of(loop).save(path.with_name(SCALARS))
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
         "format": FORMAT,
@@ -96,10 +97,12 @@ def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: An
     }
     tensors = {_WEIGHTS + name: p.data for name, p in loop.objective.trained.items()}
     tensors["velocity"] = loop.updater.velocity
-    tensors["log.factors"] = _doubles([a for step in loop.log for a in step])
+    tensors["log.factors"] = torch.tensor(
+        [a for step in loop.log for a in step], dtype=torch.float64
+    )
     tensors["log.sizes"] = torch.tensor([len(step) for step in loop.log], dtype=torch.int64)
-    tensors["curve"] = _doubles([point.numbers() for point in state.curve])
-    ScalarLog.of(loop).save(path.with_name(SCALARS))
+    points = [point.numbers() for point in state.curve]
+    tensors["curve"] = torch.tensor(points, dtype=torch.float64)
     return write_tensors(path, tensors, {"zotune": json.dumps(header)})
 
 
@@ -147,10 +150,6 @@ def read_header(path: Path) -> dict[str, Any]:
             "use the problem and the version that wrote it"
         )
     return header
-
-
-def _doubles(numbers: list[Any]) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def _state(header: Mapping[str, Any], curve: Tensor) -> WeightsState:
