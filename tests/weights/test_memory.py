@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.weights.models import TinyQwen, Toy, bits, settings
+from tests.weights.models import TinyQwen, bits
+from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError

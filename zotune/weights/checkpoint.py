@@ -20,6 +20,7 @@ from zotune.config import Config
 from zotune.curve import budget_grid
 from zotune.errors import CheckpointError
 from zotune.weights.loop import WeightsLoop
+from zotune.weights.scalars import SCALARS, ScalarLog
 from zotune.weights.state import Point, WeightsState, curve_rows
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ class WeightsRun:
 
 
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
-    """Write weights, state and scalar log; a reader sees the old file or the new one."""
+    """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
+    ScalarLog.of(loop).save(path.with_name(SCALARS))
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
         "format": FORMAT,
