@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.browser import keep_picture
-from tests.reporting.conftest import Recorded
-from zotune.reporting.records import Store
-from zotune.reporting.report import build
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -30,9 +28,8 @@ SEEN = "return document.getElementById(arguments[0]).getBoundingClientRect().wid
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Chrome, recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Chrome:
-    folder = tmp_path_factory.mktemp("page")
-    build(Store.open(recorded.uri).read("reported")).write(folder)
+def opened(browser: Chrome, written_report: tuple[Path, str]) -> Chrome:
+    folder, _ = written_report
     watch = {"source": WATCH}
     made: Any = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", watch)
     browser.get((folder / "report.html").as_uri())

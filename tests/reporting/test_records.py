@@ -23,7 +23,7 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
     assert len(launch.trials) == 8
     for trial in launch.trials:
         chosen = {key: trial.config[key] for key in ("estimator", "q", "eta")}
-        alone = zotune.minimize(PROBLEM, budget=200, replicates=3, **chosen).curve
+        alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **chosen).curve
         for column in ("spent", "loss", "loss_std", "gap", "evaluations"):
             assert trial.curve[column].tolist() == alone[column].tolist()
         assert trial.status == "exhausted"
