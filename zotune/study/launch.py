@@ -84,6 +84,18 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
         yield launch.record(RUNNING, pid=os.getpid())
 
 
+def launches_of(study: Study, storage: Path) -> list[Launch]:
+    """Launches of exactly this study that nobody runs at the moment, the oldest first."""
+    found = []
+    for file in (storage.absolute() / study.name).glob(f"*/{STUDY_FILE}"):
+        record, text = _record(file.parent), file.read_text(encoding="utf-8")
+        if parse_document(text, str(file)).data == parse_document(study.to_yaml()).data:
+            state = str(record.get("state", INTERRUPTED))
+            found.append(Launch(study, storage.absolute(), file.parent.name, state, record))
+    open_ = [launch for launch in found if not _is_locked(launch.folder)]
+    return sorted(open_, key=lambda launch: (str(launch.notes.get("started", "")), launch.id))
+
+
 def _find(study_name: str, storage: Path, wanted: str | None) -> Path:
     home = storage / study_name
     folders = [f.parent for f in home.glob(f"*/{STUDY_FILE}")]

@@ -26,7 +26,8 @@ def verdicts_of(study: Study, results: tune.ResultGrid) -> list[Verdict]:
         return []
     ended = [results[at] for at in range(len(results))]
     runs = [load_run(r) for r in ended if r.error is None and r.checkpoint is not None]
-    finals = [finals_of(run) for run in runs if run.status in (EXHAUSTED, DIVERGED)]
+    ends = (EXHAUSTED, DIVERGED)
+    finals = [finals_of(r) for r in runs if isinstance(r, Run) and r.status in ends]
     return judge(study.claims, finals, study.tuning) if finals else []
 
 
