@@ -69,6 +69,7 @@ def test_measurements_are_made_once_and_told(tmp_path: Path) -> None:
     assert "times √(q/d) from d = 10 to 10000" in told[1].text[0]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Tune's open files
 @pytest.mark.usefixtures("shared_ray")
 def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -108,7 +108,9 @@ def _conclude(request: Request, launches: Sequence[Launch]) -> Path:
 
 
 def _report(store: Store, launch: Launch) -> Report:
-    return build(store.read(launch.study.name, [launch.id]))
+    """The report of a launch, by what its study claims now."""
+    records = store.read(launch.study.name, [launch.id])
+    return build([replace(record, file=launch.study.to_dict()) for record in records])
 
 
 def _attach(store: Store, request: Request, folder: Path, reports: Sequence[Report]) -> None:
