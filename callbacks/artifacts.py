@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,16 @@ def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run | Weigh
         run_id: of a trial that ``MLflowCurves`` logged.
         tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
     """
-    from mlflow.exceptions import MlflowException
-
     from zotune.run import load_run
+
+    with point_of(run_id, tracking_uri) as path:
+        return load_run(path)
+
+
+@contextmanager
+def point_of(run_id: str, tracking_uri: str | None = None) -> Iterator[Path]:
+    """The checkpoint that is stored with an MLflow run, on disk while it is needed."""
+    from mlflow.exceptions import MlflowException
 
     client = open_client(resolve_uri(tracking_uri))
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +69,7 @@ def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run | Weigh
                 f"MLflow run {run_id} {reason}; it must be a trial that ended with a checkpoint, "
                 "logged by zotune.callbacks.MLflowCurves"
             ) from None
-        return load_run(path)
+        yield Path(path)
 
 
 def _is_known(client: MlflowClient, run_id: str) -> bool:

@@ -40,7 +40,7 @@ _HOMES = {
     "trainable": "zotune.trainables",
 }
 
-_PACKAGES = {"callbacks", "directions", "estimators", "objectives", "studies"}
+_PACKAGES = {"callbacks", "directions", "estimators", "language", "objectives", "studies"}
 
 __all__ = [
     "Objective",

@@ -91,6 +91,8 @@ def list_command(as_json: bool) -> None:
     metavar="[LAUNCH]",
     help="Continue a launch; the newest unfinished one unless named.",
 )
+@click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
+@click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
@@ -187,6 +189,31 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
     from rich.console import Console
 
     Console().print(render(found))
+
+
+@main.command("export")
+@click.argument("source")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder that is written; it must be empty, or not exist.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def export_command(source: str, output: Path, as_json: bool) -> None:
+    """Write the language model of SOURCE: a launch's folder (its best trial), a trial's folder,
+    a checkpoint or the id of an MLflow run."""
+    from dataclasses import asdict
+
+    from zotune.language import export_run
+
+    exported = export_run(source, output)
+    if as_json:
+        click.echo(json.dumps(asdict(exported), indent=2, default=str))
+        return
+    click.echo(f"{exported.run} from {exported.checkpoint}")
+    click.echo(f"model: {exported.folder}, for {exported.load_with}")
 
 
 @main.command("sync")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
 from zotune.steps import LEVEL, SCHEDULES, STEPS, THEORY
 
+NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
+"""Settings in which a run may differ from the one that it goes on from."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 AUTO, FAST, LEAN = "auto", "fast", "lean"
@@ -91,6 +94,11 @@ class Config(BaseModel):
     def reports_at(self) -> int:
         """``report_every`` with its default filled in."""
         return self.report_every or max(1, self.budget // REPORTS)
+
+    @property
+    def identity(self) -> str:
+        """What makes two configurations the same run, as far as both go."""
+        return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
     @property
     def rows(self) -> range:

@@ -15,10 +15,9 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 from zotune.checkpoint import FILENAME
 from zotune.config import Config, parse_config
 from zotune.curve import RUNNING
-from zotune.objectives import Objective, build_problem, problem_mapping
+from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
 from zotune.run import load_loop, make_loop, save_loop
 from zotune.sources import Source
-from zotune.weights.objective import WeightsObjective
 from zotune.wishes import curves_wanted
 
 CURVE = "_zotune_curve"
@@ -42,11 +41,21 @@ class ZOTrainable(tune.Trainable):
     _loop: Any
     _state: Any
 
-    def setup(self, config: dict[str, Any], source: Source | None = None, data: Any = None) -> None:
-        """Build the objective and the loop; bad settings fail here, before anything is spent."""
+    def setup(
+        self,
+        config: dict[str, Any],
+        source: Source | None = None,
+        data: Any = None,
+        carried: Mapping[str, str] | None = None,
+    ) -> None:
+        """Build the objective and the loop; bad settings fail here, before anything is spent.
+
+        ``carried`` holds checkpoints that trials begin at, by their identity.
+        """
         self._source = source
         self._data = data
-        self._built: tuple[str, Objective | WeightsObjective] | None = None
+        self._carried = carried or {}
+        self._built: tuple[str, AnyObjective] | None = None
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -90,7 +99,8 @@ class ZOTrainable(tune.Trainable):
     def _current(self) -> Any:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
-            self._state = self._loop.init()
+            before = self._carried.get(self._loop.config.identity)
+            self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
         return self._state
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
@@ -99,7 +109,7 @@ class ZOTrainable(tune.Trainable):
             merged["problem"] = problem_mapping(_plain(merged.get("problem")))
         return parse_config(_plain(merged))
 
-    def _objective(self, config: Config) -> Objective | WeightsObjective:
+    def _objective(self, config: Config) -> AnyObjective:
         """The objective of a configuration; an actor that is used again builds it once.
 
         Weights are where the last trial left them, so a model is built for every trial.
@@ -109,9 +119,9 @@ class ZOTrainable(tune.Trainable):
             return self._built[1]
         self._built = None
         device = self._device()
-        built: Objective | WeightsObjective
+        built: AnyObjective
         if self._source is None:
-            built = build_problem(config.problem, device=device)
+            built = build_any_problem(config.problem, device=device)
         else:
             built = self._source.build(self._data, device)
         self._built = (key, built)

@@ -202,6 +202,66 @@ def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("shared_ray")
+def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_path: Path) -> None:
+    path, out = written(tmp_path), tmp_path / "out"
+    first = invoke("run", path, "--storage", out, "--json")
+    assert first.exit_code == 0, first.output
+    done = invoke("run", path, "--storage", out, "--resume", "--budget", "192", "--json")
+    assert done.exit_code == 0, done.output
+    before, after = json.loads(first.stdout), json.loads(done.stdout)
+    assert f"goes on from launch {before['launch']}" in done.stderr
+    assert len(after["best"]) == 4
+    trials = list(Path(after["folder"]).glob("*_q*"))
+    assert len(trials) == 4
+    for trial in trials:
+        run = zotune.load_run(max(trial.glob("checkpoint_*")))
+        assert isinstance(run, zotune.Run)
+        settings = {"estimator": run.config.estimator, "q": run.config.q, "replicates": 2}
+        alone = zotune.minimize(SMALL["problem"], budget=192, **settings)
+        assert torch.equal(run.x, alone.x)
+        assert run.curve["loss"].tolist() == alone.curve["loss"].tolist()
+        assert run.state.ledger.evaluations == alone.state.ledger.evaluations
+    assert json.loads((Path(before["folder"]) / "launch.json").read_text())["state"] == "finished"
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_random_search_goes_on_to_more_trials_and_keeps_those_it_had(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        space={"q": [4], "eta": {"loguniform": [0.1, 1.0]}},
+        search={"algorithm": "random", "trials": 2},
+    )
+    options = ("--storage", tmp_path / "out", "--json")
+    first = json.loads(invoke("run", path, *options).stdout)
+    done = invoke("run", path, *options, "--resume", first["launch"], "--trials", "3")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["trials"] == 3
+    etas = [
+        sorted(
+            zotune.load_run(max(trial.glob("checkpoint_*"))).config.eta or 0.0
+            for trial in Path(found["folder"]).glob("*_q4")
+        )
+        for found in (first, json.loads(done.stdout))
+    ]
+    assert set(etas[0]) < set(etas[1])
+    steps = [len(file.read_text().splitlines()) for file in tmp_path.rglob("result.json")]
+    assert sorted(steps)[:2] == [1, 1]  # those that had ended say so, and no more
+
+
+def test_going_on_needs_a_launch_and_more_than_it_had(tmp_path: Path) -> None:
+    path, out = written(tmp_path), ("--storage", tmp_path / "out")
+    assert "need --resume" in invoke("run", path, *out, "--budget", "500").output
+    assert "no launch of mine in" in invoke("run", path, *out, "--resume", "--budget", "9").output
+    with new_launch(load_study(path), tmp_path / "out"):
+        pass
+    less = invoke("run", path, *out, "--resume", "--budget", "96")
+    assert less.exit_code == 2
+    assert "--budget must be more than the 96 that the launch had, got 96" in less.output
+    grid = invoke("run", path, *out, "--resume", "--trials", "9")
+    assert "--trials is for random and optuna searches" in grid.output
+
+
+@pytest.mark.usefixtures("shared_ray")
 def test_trials_that_no_machine_can_hold_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, resources={"cpu": 64})
     done = invoke("run", path, "--storage", tmp_path / "out")

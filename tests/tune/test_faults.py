@@ -201,7 +201,7 @@ def test_a_killed_driver_is_restored_and_every_curve_is_the_undisturbed_one(tmp_
 
 
 CLUSTER = """
-    import sys, threading, time
+    import json, subprocess, sys, threading, time
     import ray, zotune
     from ray import tune
     from ray.cluster_utils import Cluster
@@ -242,10 +242,18 @@ CLUSTER = """
         alone = zotune.minimize(config["problem"], q=result.config["q"], budget=400)
         assert zotune.load_run(result).rows == alone.rows
     print("moved")
+    command = [sys.executable, "-m", "zotune.cli", "run", "smoke", "--address", cluster.address]
+    options = ["--storage", sys.argv[1], "--tracking-uri", "none", "--json"]
+    done = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
+    print("trials on the cluster:", json.loads(done.stdout)["trials"])
+    larger = [*command, *options, "--set", "resources.cpu=2"]
+    print(subprocess.run(larger, capture_output=True, text=True).stderr)
 """
 
 
-def test_a_node_removed_in_mid_run_moves_its_trials(tmp_path: Path) -> None:
+def test_a_node_removed_moves_its_trials_and_the_command_line_uses_what_is_left(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "cluster.py").write_text(textwrap.dedent(CLUSTER))
     done = subprocess.run(
         [sys.executable, str(tmp_path / "cluster.py"), str(tmp_path / "results")],
@@ -256,6 +264,9 @@ def test_a_node_removed_in_mid_run_moves_its_trials(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "moved" in done.stdout.splitlines()
+    smoke = zotune.load_study("smoke").size
+    assert f"trials on the cluster: {smoke}" in done.stdout.splitlines()
+    assert "zotune: a trial wants 2 CPU, and the largest machine has 1;" in done.stdout
 
 
 def _wait_for(condition: Any, seconds: float) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.objectives import Objective, build_problem
 from zotune.study import Study
 from zotune.study.quiet import ray_running, silence
+from zotune.study.running import NOWHERE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,11 +65,12 @@ def bench(
     with ray_running(cpus=CPUS), tempfile.TemporaryDirectory() as folder:
         started = perf_counter() - start
         on_case("the study with Ray Tune")
-        tuned = _timed(lambda: paper.run(storage_path=folder))
+        tuned = _timed(lambda: paper.run(tracking_uri=NOWHERE, storage_path=folder))
         on_case(f"{trials} trivial trials")
-        trivial = _timed(lambda: _trivial(trials).run(storage_path=folder))
-        on_case("a small study")
-        small = _timed(lambda: _reduced().run(storage_path=folder))
+        trivial = _timed(lambda: _trivial(trials).run(tracking_uri=NOWHERE, storage_path=folder))
+        on_case("a small study with its curves in MLflow")
+        store = _new_store(Path(folder) / "ours.db")
+        small = _timed(lambda: _reduced().run(tracking_uri=store, storage_path=folder))
         on_case("the small study the stock way")
         stock = _stock(_reduced(), Path(folder))
     hand = "two plain processes"
@@ -152,6 +154,14 @@ def _objective(problem: str) -> Objective:
     return build_problem(json.loads(problem))
 
 
+def _new_store(path: Path) -> str:
+    """An open sqlite store; making one takes seconds, which are nobody's fault."""
+    from zotune.callbacks.stores import open_client
+
+    open_client(f"sqlite:///{path}")
+    return f"sqlite:///{path}"
+
+
 def _stock(study: Study, folder: Path) -> float:
     """The study as it is usually written: a trial a seed, a report a step, Ray's own callback."""
     logging.getLogger("mlflow").setLevel(logging.ERROR)
@@ -161,9 +171,9 @@ def _stock(study: Study, folder: Path) -> float:
 
     from zotune.trainables import ZOTrainable
 
-    store = f"sqlite:///{folder / 'stock.db'}"
+    store = _new_store(folder / "stock.db")
     mlflow.set_tracking_uri(store)
-    mlflow.set_experiment("stock")  # a new store takes seconds, which are nobody's fault
+    mlflow.set_experiment("stock")
     grid = {key: tune.grid_search(values) for key, values in study.grid.items()}
     seeds = {"replicate": tune.grid_search(list(range(study.replicates)))}
     tuner = tune.Tuner(

@@ -40,6 +40,11 @@ class Sampler(ABC):
         self.device = device
 
     @property
+    def packs(self) -> bool:
+        """Whether a direction is cheaper to draw again, as bits, than to read from memory."""
+        return False
+
+    @property
     def chunk(self) -> int:
         """The width of coordinates that is cheapest to ask for at a time."""
         return min(self.dim, TILE)

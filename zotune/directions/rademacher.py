@@ -31,7 +31,7 @@ class Rademacher(TiledSampler):
 
     @property
     def packs(self) -> bool:
-        """Whether rows are long enough to be looked at as words of 64 bits, by ``words``."""
+        """Whether rows are long enough to be looked at as ``words`` of 64 bits."""
         return self._rows == 1 and self.device.type == "cpu"
 
     def words(self, step: int, query: int, chunk: int) -> Words:

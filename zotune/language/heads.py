@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 
 from zotune.language.tokens import Batch
 
-HEAD_WEIGHTS, HEAD_SETTINGS = "head.safetensors", "head.json"
+HEAD_WEIGHTS = "head.safetensors"
+"""Where a head goes that the architecture has no place for."""
 
 
 class Classifier(nn.Module):
@@ -103,7 +103,6 @@ class Pooled(Classifier):
         backbone: Any = self.backbone
         backbone.save_pretrained(folder)
         save_file({"weight": self.head.weight.detach().cpu().contiguous()}, folder / HEAD_WEIGHTS)
-        (folder / HEAD_SETTINGS).write_text(json.dumps({"pooling": self.pooling}))
 
     def _sequence_classifier(self) -> Any:
         """The same weights in the architecture's own class, which takes the last token."""

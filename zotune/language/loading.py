@@ -105,19 +105,21 @@ def build_classifier(
     seed = digest("language-model", place.name, options.seed)
     generator = torch.Generator().manual_seed(seed % 2**63)
     with quiet(), _initialised_by(seed):
-        model = _model(place, config, options)
-    classifier: Classifier
-    if options.head == "linear":
-        classifier = Pooled(model, len(labels), options.pooling)
-        if not classifier.head.weight.is_meta:
-            drawn = torch.randn(classifier.head.weight.shape, generator=generator)
-            spread = getattr(config, "initializer_range", 0.02)
-            classifier.head.weight.data.copy_(spread * drawn)
-    else:
-        classifier = Own(model) if options.head == "own" else Worded(model, words)
+        classifier = _with_head(_model(place, config, options), words, labels, options)
+    if isinstance(classifier, Pooled) and not classifier.head.weight.is_meta:
+        drawn = torch.randn(classifier.head.weight.shape, generator=generator)
+        classifier.head.weight.data.copy_(getattr(config, "initializer_range", 0.02) * drawn)
     if options.trainable == LORA:
         add_lora(classifier, options.lora_rank, options.lora_alpha, generator)
     return classifier.eval().requires_grad_(False)
+
+
+def _with_head(
+    model: nn.Module, words: list[int], labels: tuple[str, ...], options: Options
+) -> Classifier:
+    if options.head == "linear":
+        return Pooled(model, len(labels), options.pooling)
+    return Own(model) if options.head == "own" else Worded(model, words)
 
 
 def _model(place: Place, config: Any, options: Options) -> nn.Module:

@@ -36,7 +36,7 @@ class LoRALinear(nn.Module):
     def merged(self) -> nn.Linear:
         """One linear layer that does the same; the sum is taken in float32."""
         low = self.scale * (self.lora_b.float() @ self.lora_a.float())
-        plain = nn.Linear(1, 1, bias=False)
+        plain = nn.Linear(1, 1, bias=False, device="meta")
         plain.in_features, plain.out_features = self.base.in_features, self.base.out_features
         weight = (self.base.weight.float() + low).to(self.base.weight.dtype)
         plain.weight = nn.Parameter(weight, requires_grad=False)

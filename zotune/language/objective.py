@@ -13,8 +13,9 @@ from torch import Tensor
 
 from zotune.addresses import Keys
 from zotune.errors import ZotuneError
+from zotune.language.exported import write_settings
 from zotune.language.heads import Classifier
-from zotune.language.loading import is_out_of_memory
+from zotune.language.loading import is_out_of_memory, quiet
 from zotune.language.lora import merged
 from zotune.language.options import Options
 from zotune.language.preparation import trained_parameters
@@ -94,9 +95,10 @@ class LanguageModel(WeightsObjective):
         """Write model, head, tokenizer and configuration, low-rank layers merged."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with merged(self.module):
+        with quiet(), merged(self.module):
             self.module.save(folder)
         self.prepared.tokenizer.save_pretrained(folder)
+        write_settings(self.prepared, folder)
 
     @cached_property
     def _held_out(self) -> list[Batch]:

@@ -99,6 +99,11 @@ class Options:
         """How many numbers are trained."""
         return self.prepared().dim
 
+    @property
+    def checkpoint_bytes(self) -> int:
+        """What the trained weights take on disk."""
+        return self.dim * (4 if self.dtype == "float32" else 2)
+
     def prepared(self) -> Prepared:
         """Everything but the weights; made once in a process."""
         from zotune.language.preparation import prepare

@@ -31,8 +31,9 @@ class Prepared:
     place: Place
     config: Any
     tokenizer: Any
-    words: list[int]
+    word_tokens: list[int]
     """The token of each class, for ``head: words``."""
+    columns: tuple[str, ...]
     labels: tuple[str, ...]
     train: Tokenised
     validation: Tokenised
@@ -41,7 +42,7 @@ class Prepared:
     def classifier(self) -> Classifier:
         """The model with its weights, which this loads."""
         place = find_model(self.options.model, self.options.revision, weights=True)
-        return build_classifier(place, self.config, self.words, self.labels, self.options)
+        return build_classifier(place, self.config, self.word_tokens, self.labels, self.options)
 
 
 @lru_cache(maxsize=KEPT)
@@ -60,7 +61,18 @@ def prepare(options: Options) -> Prepared:
     with torch.device("meta"):
         skeleton = build_classifier(place, config, words, data.labels, options)
     dim = sum(parameter.numel() for parameter in trained_parameters(skeleton, options).values())
-    return Prepared(options, place, config, tokenizer, words, data.labels, train, validation, dim)
+    return Prepared(
+        options=options,
+        place=place,
+        config=config,
+        tokenizer=tokenizer,
+        word_tokens=words,
+        columns=data.columns,
+        labels=data.labels,
+        train=train,
+        validation=validation,
+        dim=dim,
+    )
 
 
 def trained_parameters(classifier: Classifier, options: Options) -> Mapping[str, Parameter]:

@@ -209,7 +209,7 @@ class Problem:
     summary: str
     build: Callable[..., AnyObjective]
     settings: Callable[..., Settings] | None = None
-    """Makes the options of a problem that is costly to build; None: building tells all."""
+    """Makes the options of a problem over weights; None: x is a vector, and building tells all."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -217,13 +217,23 @@ class Problem:
         parameters = inspect.signature(self.settings or self.build).parameters.values()
         return {p.name: p.default for p in parameters if p.name != "device"}
 
+    def settings_of(self, problem: Mapping[str, Any]) -> Settings | None:
+        """The options of a problem's mapping, where it is one over weights."""
+        options = {key: value for key, value in problem.items() if key != "name"}
+        return None if self.settings is None else self.settings(**options)
+
 
 class Settings(Protocol):
-    """Options of a problem that can be checked without building it."""
+    """Options of a problem over a model's weights, checked without building it."""
 
     @property
     def dim(self) -> int:
         """d of the instance."""
+        ...
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """What the weights of one checkpoint take on disk."""
         ...
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "
 PER_ROW, PANEL = 3, (3.5, 2.9)
 """Panels in a row, and the size of one in inches."""
 RESOLUTION = 200
+ANONYMOUS = dict.fromkeys(["Date", "Creator", "Format", "Type"])
+"""An SVG says nothing of itself, so that the same figure is the same file."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Drawing:
     legend: dict[str, list[str]] = field(default_factory=dict)
     """Ids of an entry's line and text in the legend, by its key."""
     _ids: int = 0
+    _settled: bool = False
 
     def identify(self, artist: Artist) -> str:
         """Give a part of the figure an id."""
@@ -97,11 +101,23 @@ class Drawing:
             parts = [part for part in (line, text) if part is not None]
             self.legend[key] = [self.identify(part) for part in parts]
 
+    def settle(self) -> None:
+        """Lay the figure out, once; from now on nothing moves."""
+        if self._settled:
+            return
+        with styled():
+            self.figure.set_dpi(72)  # as an SVG is written
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
+        self._settled = True
+
+    @cached_property
     def svg(self) -> str:
         """The figure as an SVG element, its ids prefixed by its name."""
+        self.settle()
         with styled():
             file = io.StringIO()
-            self.figure.savefig(file, format="svg", metadata={"Date": None})
+            self.figure.savefig(file, format="svg", metadata=ANONYMOUS)
         text = file.getvalue()
         element = text[text.index("<svg") :]
         element = re.sub(r'\bid="', f'id="{self.name}-', element)
@@ -109,9 +125,7 @@ class Drawing:
 
     def interaction(self) -> dict[str, Any]:
         """Where the marks are in the SVG's coordinates, for the page's script."""
-        with styled():
-            self.figure.set_dpi(72)  # as an SVG is written
-            self.figure.draw_without_rendering()
+        self.settle()
         return {
             "marks": [self._placed(mark) for mark in self.marks],
             "legend": {
@@ -138,11 +152,12 @@ class Drawing:
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{self.name}.png", folder / f"{self.name}.svg"]
         self.save_as(paths[0])
-        paths[1].write_text(self.svg(), encoding="utf-8")
+        paths[1].write_text(self.svg, encoding="utf-8")
         return paths
 
     def save_as(self, path: Path) -> Path:
         """Write one file, of the kind that its name says."""
+        self.settle()
         with styled():
             path.parent.mkdir(parents=True, exist_ok=True)
             self.figure.savefig(path, dpi=RESOLUTION)

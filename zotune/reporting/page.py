@@ -115,7 +115,7 @@ def _figure(drawing: Drawing) -> str:
     safe = data.replace("<", "\\u003c")  # no name can end the script
     return (
         f'<figure id="{escape(drawing.name)}">\n<figcaption>{escape(drawing.title)}</figcaption>\n'
-        f"{drawing.svg()}\n{_paragraphs(drawing.notes)}\n"
+        f"{drawing.svg}\n{_paragraphs(drawing.notes)}\n"
         f'<script type="application/json">{safe}</script>\n</figure>'
     )
 

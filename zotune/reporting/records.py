@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
+from zotune.callbacks.ledger import FINAL_LOSSES
 from zotune.callbacks.page import KIND, LAUNCH
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
@@ -39,8 +40,6 @@ METRICS = (
 """Curves that a report reads."""
 COUNTERS = ("steps", "queries", "diverged")
 """Of which only the last value is wanted."""
-LOSSES = "zotune.final_losses"
-"""The tag with the final loss of each replicate."""
 PLACE = "report"
 """Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
@@ -183,7 +182,7 @@ class Store:
             config=nested(run.data.params),
             curve=self._curve(run),
             counters={k: v for k, v in run.data.metrics.items() if k in COUNTERS},
-            losses=_losses(tags.get(LOSSES)),
+            losses=_losses(tags.get(FINAL_LOSSES)),
             error=tags.get("zotune.error", ""),
         )
 
@@ -200,8 +199,10 @@ class Store:
             key = metric.key.removeprefix(FINAL)
             if metric.key.startswith(FINAL) and key in METRICS:
                 values.setdefault(key, {}).setdefault(metric.step, metric.value)
-        curve = pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
-        return curve if "loss" in curve else curve.iloc[:0]
+        if "loss" not in values:
+            return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
+        values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
+        return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
 
     def _study_file(self, run_id: str) -> dict[str, Any]:
         """The study as it was run; empty where no study file was recorded."""

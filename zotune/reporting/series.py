@@ -75,8 +75,8 @@ class Series:
 
 def from_run(run: Run | WeightsRun) -> Series:
     """The series of a run of this process."""
-    points = run.curve.astype({"gap": float})
-    return Series(run.config.model_dump(), points.dropna(axis=1), run.config.replicates, run.status)
+    points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1)
+    return Series(run.config.model_dump(), points, run.config.replicates, run.status)
 
 
 def from_trials(trials: Iterable[TrialRecord]) -> list[Series]:

@@ -9,7 +9,7 @@ from typing import Any
 from zotune.claims.comparing import pairs
 from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
-from zotune.study.points import MOST, block_problem, check_step, combinations, size
+from zotune.study.points import MOST, block_problem, check_step, combinations, over_weights, size
 from zotune.study.shape import (
     GRID,
     NO_SCHEDULER,
@@ -33,9 +33,17 @@ def complaints(data: Mapping[str, Any]) -> list[Complaint]:
     found += entry_complaints(data)
     if not found:
         study = Study.unchecked(data)
-        found = [*_search(study), *_space(study)]
+        found = [*_replicates(study), *_search(study), *_space(study)]
         found += [] if found else [*_tuning(study), *claim_complaints(study)]
     return list(dict.fromkeys(found))
+
+
+def _replicates(study: Study) -> Iterator[Complaint]:
+    """The weights of a model are one row."""
+    if over_weights(study.problem) and study.replicates > 1 and study.replicates_as != TRIALS:
+        yield Complaint(
+            ("replicates",), "replicates of a model's weights are trials; say replicates_as: trials"
+        )
 
 
 def _search(study: Study) -> Iterator[Complaint]:

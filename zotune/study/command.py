@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.errors import ConfigError
-from zotune.study.launch import Launch, new_launch, old_launch
+from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label
@@ -44,7 +44,15 @@ class Request:
     address: str | None = None
     resume: str | None = None
     """A launch's id, "" for the newest unfinished one, None for a new launch."""
+    budget: int | None = None
+    trials: int | None = None
+    """With resume: what a new launch, which goes on from the old one, has more of."""
     as_json: bool = False
+
+    @property
+    def extends(self) -> bool:
+        """Whether a new launch goes on from an old one."""
+        return self.budget is not None or self.trials is not None
 
 
 def run(request: Request) -> int:
@@ -70,6 +78,11 @@ def run(request: Request) -> int:
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
     if request.resume is None:
+        if request.extends:
+            raise ConfigError(
+                "--budget and --trials go on from a launch, and need --resume; "
+                "a new launch takes --set budget=… or --set search.trials=…"
+            )
         study = load_study(request.study, settings=request.settings)
         return new_launch(study.smoke() if request.smoke else study, request.storage)
     if request.settings:
@@ -78,6 +91,9 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
             "leave it out, or start a new launch"
         )
     name = _name(request.study) + ("-smoke" if request.smoke else "")
+    if request.extends:
+        more = {"budget": request.budget, "trials": request.trials}
+        return extended_launch(name, request.storage, request.resume or None, **more)
     return old_launch(name, request.storage, request.resume or None)
 
 
@@ -97,6 +113,8 @@ def _introduce(launch: Launch, request: Request, console: Console) -> None:
         _say(console, study.question)
     for line in skipped_lines(study):
         _say(console, line)
+    if "continues" in launch.notes:
+        _say(console, f"goes on from launch {launch.notes['continues']}")
     for claim in _lost_claims(launch.study, request):
         _say(console, f"not judged: {claim}; this space does not decide it")
 
@@ -130,7 +148,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
                 launch,
                 callbacks=[Progress(), *curves(study, request.tracking_uri)],
                 address=request.address,
-                resume=request.resume is not None,
+                resume=request.resume is not None and not request.extends,
             )
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")

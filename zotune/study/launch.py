@@ -16,6 +16,7 @@ from typing import Any
 
 from zotune.checkpoint import write_whole
 from zotune.errors import ZotuneError
+from zotune.objectives import PROBLEMS
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
@@ -62,13 +63,14 @@ def launch_id() -> str:
 
 
 @contextmanager
-def new_launch(study: Study, storage: Path) -> Iterator[Launch]:
+def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
     """A launch with a folder of its own, in which the study is saved; ours until we leave."""
     launch = Launch(study, storage.absolute(), launch_id())
     check_storage(launch)
     with _locked(launch.folder):
         write_whole(launch.folder / STUDY_FILE, study.to_yaml().encode())
-        yield launch.record(RUNNING, started=datetime.now(UTC).isoformat(), pid=os.getpid())
+        started = datetime.now(UTC).isoformat()
+        yield launch.record(RUNNING, started=started, pid=os.getpid(), **notes)
 
 
 @contextmanager
@@ -76,10 +78,8 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
     """The launch of that id, or the newest that is not finished, as it was saved."""
     folder = _find(study_name, storage.absolute(), wanted)
     with _locked(folder):
-        text = (folder / STUDY_FILE).read_text(encoding="utf-8")
-        study = Study(**parse_document(text, str(folder / STUDY_FILE)).data)
         notes = {k: v for k, v in _record(folder).items() if k not in ("id", "study", "state")}
-        launch = Launch(study, storage.absolute(), folder.name, notes=notes)
+        launch = Launch(_study_of(folder), storage.absolute(), folder.name, notes=notes)
         check_storage(launch)
         yield launch.record(RUNNING, pid=os.getpid())
 
@@ -104,7 +104,33 @@ def _what_runs(text: str) -> dict[str, Any]:
     return {key: value for key, value in parse_document(text).data.items() if key not in said}
 
 
-def _find(study_name: str, storage: Path, wanted: str | None) -> Path:
+@contextmanager
+def extended_launch(
+    study_name: str,
+    storage: Path,
+    wanted: str | None,
+    *,
+    budget: int | None = None,
+    trials: int | None = None,
+) -> Iterator[Launch]:
+    """A new launch that goes on from an old one, finished or not, with more to spend."""
+    from zotune.study.carrying import extended
+
+    folder = _find(study_name, storage.absolute(), wanted, also_finished=True)
+    with _locked(folder):
+        study = extended(_study_of(folder), budget, trials)
+        with new_launch(study, storage, continues=folder.name) as launch:
+            yield launch
+
+
+def _study_of(folder: Path) -> Study:
+    text = (folder / STUDY_FILE).read_text(encoding="utf-8")
+    return Study(**parse_document(text, str(folder / STUDY_FILE)).data)
+
+
+def _find(
+    study_name: str, storage: Path, wanted: str | None, *, also_finished: bool = False
+) -> Path:
     home = storage / study_name
     folders = [f.parent for f in home.glob(f"*/{STUDY_FILE}")]
     if wanted is not None:
@@ -113,12 +139,17 @@ def _find(study_name: str, storage: Path, wanted: str | None) -> Path:
             raise LaunchError(
                 f"no launch {wanted!r} of {study_name} in {storage}; launches: {known}"
             )
-        if _record(home / wanted).get("state") == FINISHED:
-            raise LaunchError(f"launch {wanted} of {study_name} is finished; start a new one")
+        if _record(home / wanted).get("state") == FINISHED and not also_finished:
+            raise LaunchError(
+                f"launch {wanted} of {study_name} is finished; start a new one, "
+                "or go on from it with --budget or --trials"
+            )
         return home / wanted
-    open_ = [f for f in folders if _record(f).get("state") != FINISHED and not _is_locked(f)]
+    free = [f for f in folders if not _is_locked(f)]
+    open_ = [f for f in free if also_finished or _record(f).get("state") != FINISHED]
     if not open_:
-        raise LaunchError(f"no unfinished launch of {study_name} in {storage}; leave out --resume")
+        kind = "launch" if also_finished else "unfinished launch"
+        raise LaunchError(f"no {kind} of {study_name} in {storage}; leave out --resume")
     return max(open_, key=lambda f: (str(_record(f).get("started", "")), f.name))
 
 
@@ -175,6 +206,9 @@ def check_storage(launch: Launch) -> None:
 
 
 def _bytes(study: Study) -> int:
-    """What the checkpoints may take: x, the best x and an average, for every replicate."""
+    """What the checkpoints may take: weights; or x, the best x and an average, a replicate."""
+    settings = PROBLEMS[study.problem["name"]].settings_of(study.problem)
+    if settings is not None:
+        return SPARE + study.size * KEPT * settings.checkpoint_bytes
     values = 3 * study.replicates * dimension(study.problem)
     return SPARE + study.size * KEPT * 8 * values

@@ -169,24 +169,33 @@ def check_step(config: Config) -> None:
     """Refuse a step rule that lacks what it needs."""
     estimator, directions = ESTIMATORS[config.estimator], DIRECTION_KINDS[config.directions]
     dim = dimension(config.problem)
-    StepRule(config.step, config.eta, config.q, dim, estimator, directions)
+    rule = StepRule(config.step, config.eta, config.q, dim, estimator, directions)
+    if rule.needs_smoothness and config.L is None and over_weights(config.problem):
+        raise ConfigError(
+            "step theory needs L, which is not estimated for the weights of a model; "
+            "give L (with L: 1, eta is 1/L), or step: constant with eta"
+        )
+
+
+def over_weights(problem: Mapping[str, Any]) -> bool:
+    """Whether a problem is one over the weights of a model."""
+    return PROBLEMS[problem["name"]].settings is not None
 
 
 def dimension(problem: Mapping[str, Any]) -> int:
     """d of a problem's mapping, without building it."""
-    settings = PROBLEMS[problem["name"]].settings
+    settings = PROBLEMS[problem["name"]].settings_of(problem)
     if settings is not None:
-        return settings(**{key: value for key, value in problem.items() if key != "name"}).dim
+        return settings.dim
     return int(problem.get("dim", PROBLEMS[problem["name"]].options.get("dim", 1)))
 
 
 def located(problem: Mapping[str, Any]) -> dict[str, Any]:
     """A problem's mapping with paths that mean the same in every process."""
-    settings = PROBLEMS[problem["name"]].settings
+    settings = PROBLEMS[problem["name"]].settings_of(problem)
     if settings is None:
         return dict(problem)
-    options = {key: value for key, value in problem.items() if key != "name"}
-    return {"name": problem["name"], **settings(**options).located()}
+    return {"name": problem["name"], **settings.located()}
 
 
 def label(point: Mapping[str, Any]) -> str:

@@ -110,11 +110,18 @@ def run_launch(
         resume: continue where it was left.
     """
     with ray_running(address), interruptible() as interrupt:
+        from zotune.study.tuning import build_tuner
+
         _check_resources(launch)
-        tuner = _restored(launch) if resume else None
+        known = _carried(launch)
+        tuner = _restored(launch, known) if resume else None
         if tuner is None:
-            tuner = launch.study.tuner(
-                storage_path=launch.storage, name=launch.id, callbacks=callbacks
+            tuner = build_tuner(
+                launch.study,
+                storage_path=launch.storage,
+                name=launch.id,
+                callbacks=callbacks,
+                carried=known,
             )
         start = monotonic()
         try:
@@ -144,7 +151,15 @@ def _check_resources(launch: Launch) -> None:
             )
 
 
-def _restored(launch: Launch) -> tune.Tuner | None:
+def _carried(launch: Launch) -> dict[str, str]:
+    """Checkpoints of the launch that this one goes on from."""
+    from zotune.study.carrying import carried
+
+    before = launch.notes.get("continues")
+    return carried(launch.folder.parent / str(before)) if before else {}
+
+
+def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
     """The Tuner as it was saved; None where the launch was killed before Tune saved any trial."""
     from ray import tune
 
@@ -152,7 +167,9 @@ def _restored(launch: Launch) -> tune.Tuner | None:
 
     if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
         return None
-    return tune.Tuner.restore(str(launch.folder), trainable=bound_trainable(launch.study))
+    return tune.Tuner.restore(
+        str(launch.folder), trainable=bound_trainable(launch.study, carried=known)
+    )
 
 
 def _has_trials(folder: Path) -> bool:

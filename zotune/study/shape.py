@@ -192,11 +192,10 @@ def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
-    settings = PROBLEMS[problem["name"]].settings
-    options = {key: value for key, value in problem.items() if key != "name"}
     try:
+        settings = PROBLEMS[problem["name"]].settings_of(problem)
         if settings is not None:
-            settings(**options).check()
+            settings.check()
         else:
             build_problem({key: _small(value) for key, value in problem.items()})
     except (ZotuneError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from zotune.study.shape import RANDOM
 if TYPE_CHECKING:
     from zotune.study.model import Study
 
-SIZES = {"dim": 20, "samples": 100, "batch": 8}
+SIZES = {"dim": 20, "samples": 100, "batch": 8, "train_size": 64, "validation_size": 32}
 """The most that a problem's sizes may be."""
 BUDGET, REPLICATES, TRIALS = 200, 2, 4
 
@@ -40,7 +40,8 @@ def smoked(study: Study) -> dict[str, Any]:
 
 def _sizes(study: Study) -> dict[str, int]:
     options = PROBLEMS[study.problem["name"]].options | study.problem
-    return {key: min(options[key], most) for key, most in SIZES.items() if key in options}
+    given = {key: options[key] for key in SIZES if key in options}
+    return {key: SIZES[key] if n is None else min(n, SIZES[key]) for key, n in given.items()}
 
 
 def _fewer(key: str, written: Any) -> Any:

@@ -12,6 +12,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, TrialScheduler
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
+from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
@@ -39,13 +40,21 @@ def param_space(study: Study) -> dict[str, Any]:
     return place(study.config, domains)
 
 
-def searcher(study: Study) -> Any:
+def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
     """Optuna, or Tune's own generator bound to the study's points."""
     if study.search.algorithm == OPTUNA:
         from ray.tune.search.optuna import OptunaSearch
 
-        return OptunaSearch(seed=study.seed, metric="loss", mode="min")
+        known = [_slashed(point) for point in points_of(study, carried or {})]
+        return OptunaSearch(
+            seed=study.seed, metric="loss", mode="min", points_to_evaluate=known or None
+        )
     return BasicVariantGenerator(points_to_evaluate=[_nested(point) for point in study.trials])
+
+
+def _slashed(point: Point) -> dict[str, Any]:
+    """A point with its keys as Optuna is told them."""
+    return {key.replace(".", "/"): value for key, value in point.items()}
 
 
 def _nested(point: Point) -> dict[str, Any]:
@@ -127,10 +136,15 @@ def trial_folder(trial: Trial) -> str:
     return f"{trial.trial_id}_{config.get('estimator')}_q{config.get('q')}"
 
 
-def bound_trainable(study: Study, trainable: Any = None) -> Any:
-    """The trainable with a trial's share of the machine."""
+def bound_trainable(
+    study: Study, trainable: Any = None, carried: Mapping[str, str] | None = None
+) -> Any:
+    """The trainable with a trial's share of the machine, and checkpoints that trials begin at."""
     resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
-    return tune.with_resources(trainable or ZOTrainable, resources)
+    chosen = trainable or ZOTrainable
+    if carried:
+        chosen = tune.with_parameters(chosen, carried=dict(carried))
+    return tune.with_resources(chosen, resources)
 
 
 def build_tuner(
@@ -139,7 +153,8 @@ def build_tuner(
     storage_path: Path,
     name: str | None,
     callbacks: Sequence[tune.Callback],
-    trainable: Any,
+    trainable: Any = None,
+    carried: Mapping[str, str] | None = None,
     **tune_config: Any,
 ) -> tune.Tuner:
     """The unfitted Tuner of a study; see ``Study.tuner``."""
@@ -149,14 +164,14 @@ def build_tuner(
         "metric": "loss",
         "mode": "min",
         "num_samples": study.size,
-        "search_alg": searcher(study),
+        "search_alg": searcher(study, carried),
         "scheduler": scheduler(study),
         "time_budget_s": study.stop.seconds,
         "reuse_actors": True,
         "trial_dirname_creator": trial_folder,
     }
     return tune.Tuner(
-        bound_trainable(study, trainable),
+        bound_trainable(study, trainable, carried),
         param_space=param_space(study),
         tune_config=tune.TuneConfig(**(options | tune_config)),
         run_config=tune.RunConfig(

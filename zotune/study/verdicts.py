@@ -26,8 +26,11 @@ def verdicts_of(study: Study, results: tune.ResultGrid) -> list[Verdict]:
         return []
     ended = [results[at] for at in range(len(results))]
     runs = [load_run(r) for r in ended if r.error is None and r.checkpoint is not None]
-    ends = (EXHAUSTED, DIVERGED)
-    finals = [finals_of(r) for r in runs if isinstance(r, Run) and r.status in ends]
+    finals = [
+        finals_of(run)
+        for run in runs
+        if isinstance(run, Run) and run.status in (EXHAUSTED, DIVERGED)
+    ]
     return judge(study.claims, finals, study.tuning) if finals else []
 
 

@@ -67,9 +67,9 @@ class TileBlock(ReplayedBlock):
 
     def gram(self) -> Tensor:
         """UᵀU; of random signs by counting bits, of others summed in float64 over tiles."""
-        if not isinstance(self._sampler, Rademacher):
-            return super().gram()
-        return torch.from_numpy(self._sampler.gram(self._step, self.q))[None]
+        if isinstance(self._sampler, Rademacher) and self._sampler.packs:
+            return torch.from_numpy(self._sampler.gram(self._step, self.q))[None]
+        return super().gram()
 
     def _diagonal(self) -> Tensor:
         if isinstance(self._sampler, Rademacher):

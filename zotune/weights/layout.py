@@ -49,7 +49,7 @@ class Layout:
         """Of each tile, the pieces whose rows a mini-batch can see."""
         if not touched:
             return self.pieces
-        limited = {name: _runs(rows, self.row.get(name, 1)) for name, rows in touched.items()}
+        limited = {name: runs(rows, self.row.get(name, 1)) for name, rows in touched.items()}
         kept = [[p for p in pieces if p.name not in limited] for pieces in self.pieces]
         extra = self._cut(limited)
         return [mine + more for mine, more in zip(kept, extra, strict=True)]
@@ -80,7 +80,7 @@ class Layout:
         )
 
 
-def _runs(rows: Tensor, width: int) -> list[Span]:
+def runs(rows: Tensor, width: int) -> list[Span]:
     """Sorted rows as stretches of a flattened parameter, neighbours joined."""
     found = rows.tolist()
     if not found:

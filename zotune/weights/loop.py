@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zotune.addresses import replicate_keys
 from zotune.budget import Budget
-from zotune.config import Config
+from zotune.config import FAST, LEAN, Config
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, budget_grid, crosses
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
@@ -24,6 +24,8 @@ from zotune.estimators import ESTIMATORS
 from zotune.steps import StepRule, schedule_factor
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout
+from zotune.weights.lean import LeanProbe
+from zotune.weights.memory import choose_memory
 from zotune.weights.objective import WeightsObjective
 from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.state import WeightsState, curve_rows
@@ -59,7 +61,10 @@ class WeightsLoop:
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self.layout = Layout(objective.trained, self._sampler.chunk)
-        self.probe: Probe = FastProbe(objective, self.layout, self.mu)
+        self.memory = choose_memory(config, objective)
+        """fast or lean."""
+        probe = FastProbe if self.memory == FAST else LeanProbe
+        self.probe: Probe = probe(objective, self.layout, self.mu)
         rounding = replicate_keys("rounding", config.seed, config.rows)
         self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
         self._room: Tensor | None = self._make_room()
@@ -205,9 +210,10 @@ class WeightsLoop:
         return state.recorded(spent)
 
     def _make_room(self) -> Tensor | None:
-        """Memory for a block of directions, if it may take that much."""
+        """Memory for a block of directions, if it may take that much; random signs need none."""
         shape = (self.config.q, self.objective.dim)
-        if 4 * self.config.q * self.objective.dim > self.config.block_bytes:
+        too_much = 4 * self.config.q * self.objective.dim > self.config.block_bytes
+        if too_much or self.memory == LEAN or self._sampler.packs:
             return None
         return torch.empty(shape, dtype=torch.float32, device=self.objective.device)
 

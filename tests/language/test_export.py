@@ -1,0 +1,106 @@
+"""Export: a folder that transformers loads without us, with the very same logits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from tests.language.conftest import made, needs_minilm, parameters
+from zotune.addresses import Keys
+from zotune.language.exported import load_classifier
+from zotune.language.objective import LanguageModel
+
+
+def disturbed(**options: Any) -> LanguageModel:
+    """A model that is no longer as it was initialised."""
+    objective = made(batch=6, **options)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in objective.trained.values():
+        parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
+    return objective
+
+
+@torch.no_grad()
+def logits(objective: LanguageModel, batch: Any) -> torch.Tensor:
+    found: torch.Tensor = objective.module(batch)
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"head": "own"}, {"trainable": "lora"}])
+def test_a_classifier_is_loaded_as_one_with_its_tokenizer_and_the_names_of_its_classes(
+    options: dict[str, Any], tmp_path: Path, keys: Keys
+) -> None:
+    objective = disturbed(**options)
+    before = parameters(objective)
+    objective.export(tmp_path)
+    assert parameters(objective).keys() == before.keys()
+    assert all(torch.equal(p, before[n]) for n, p in parameters(objective).items())
+    batch = objective.batch(keys, 0)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    with torch.no_grad():
+        theirs = loaded(**batch.inputs).logits
+    torch.testing.assert_close(theirs, logits(objective, batch), rtol=1e-4, atol=1e-5)
+    assert loaded.config.id2label == {0: "bad", 1: "good"}
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = objective.prepared.tokenizer.decode(batch.inputs["input_ids"][0][: batch.lengths[0]])
+    ids = batch.inputs["input_ids"][0][: batch.lengths[0]].tolist()
+    assert tokenizer(text)["input_ids"] == ids
+
+
+def test_a_prompted_model_is_loaded_as_a_causal_one_still_tied(tmp_path: Path, keys: Keys) -> None:
+    objective = disturbed(head="words", template="{text} it is", words=["bad", "good"])
+    objective.export(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    batch = objective.batch(keys, 0)
+    with torch.no_grad():
+        last = loaded(**batch.inputs).logits[torch.arange(6), batch.lengths - 1]
+    torch.testing.assert_close(
+        last[:, objective.prepared.word_tokens], logits(objective, batch), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"trainable": "lora"}, {"head": "own"}])
+def test_an_export_is_a_model_that_can_be_trained_further(
+    options: dict[str, Any], tmp_path: Path, keys: Keys
+) -> None:
+    objective = disturbed(**options)
+    objective.export(tmp_path)
+    again = made(batch=6, model=str(tmp_path), head="own")
+    batch = objective.batch(keys, 0)
+    torch.testing.assert_close(again.loss(batch), objective.loss(batch), rtol=1e-4, atol=1e-5)
+    assert again.fingerprint()["revision"].startswith("sha256:")
+
+
+def test_a_mean_pooled_model_is_a_base_model_with_its_head_beside_it(
+    tmp_path: Path, keys: Keys
+) -> None:
+    objective = disturbed(pooling="mean")
+    objective.export(tmp_path)
+    AutoModel.from_pretrained(tmp_path)
+    classifier = load_classifier(tmp_path)
+    texts = ["the film is very good .", "a dull story ."]
+    found = classifier.probabilities(texts)
+    assert found.shape == (2, 2)
+    coded = objective.prepared.tokenizer(texts)["input_ids"]
+    tokens = type(objective.prepared.train)(coded, None, [0, 0], 0, 128)
+    expected = logits(objective, tokens.batch([0, 1], torch.device("cpu"))).softmax(-1)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert set(classifier.predict(texts)) <= {"bad", "good"}
+
+
+@needs_minilm
+def test_a_real_encoder_is_exported_whole(tmp_path: Path) -> None:
+    objective = made(model="minilm", pooling="mean", trainable="head")
+    objective.export(tmp_path)
+    assert AutoModel.from_pretrained(tmp_path).config.model_type == "bert"
+    assert load_classifier(tmp_path).labels == ("bad", "good")

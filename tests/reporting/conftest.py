@@ -1,0 +1,63 @@
+"""One real study in a real store, launched twice, for all tests of the report."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zotune
+from zotune.callbacks import MLflowCurves
+from zotune.reporting.series import Series, from_run
+from zotune.study import Study
+
+PROBLEM = {"name": "quadratic", "dim": 10, "condition": 5.0}
+STUDY: dict[str, Any] = {
+    "name": "reported",
+    "question": "Does <averaging> want one query a step?",
+    "problem": PROBLEM,
+    "budget": 200,
+    "replicates": 3,
+    "space": {"estimator": ["avg", "align"], "q": [1, 10], "eta": [1, 2]},
+    "fixed": {"curve": True},
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A store with two launches of one study."""
+
+    uri: str
+    first: str
+    """The small one: ``avg`` alone."""
+    second: str
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    shared_ray: None, empty_store: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Recorded:
+    folder = tmp_path_factory.mktemp("reported")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    small = STUDY | {"space": {"estimator": ["avg"], "q": [1]}, "replicates": 1}
+    launches = []
+    for study in (small, STUDY):
+        results = Study(**study).run(storage_path=folder, callbacks=[MLflowCurves(uri)])
+        assert not results.errors
+        launches.append(Path(results.experiment_path).name)
+    return Recorded(uri, *launches)
+
+
+def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Series]:
+    """Series of runs of this process, by estimator and q."""
+    given = {"budget": 200, "replicates": 4} | settings
+    return [
+        from_run(zotune.minimize(problem, estimator=estimator, q=size, **given))
+        for estimator in ("avg", "align")
+        for size in q
+    ]

@@ -1,0 +1,177 @@
+"""Figures show the series, differ without colour, and say what bands and bounds are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+import zotune
+from tests.reporting.conftest import PROBLEM, series_of
+from zotune.reporting import figures
+from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
+from zotune.reporting.series import Series, best, by_problem, from_run
+
+STOCHASTIC = {"name": "stochastic-logistic", "dim": 10, "samples": 60, "batch": 8}
+
+
+def lines_of(axis: Any, *, dashed: bool = False) -> list[Any]:
+    return [line for line in axis.lines if (line.get_linestyle() == "--") is dashed]
+
+
+def test_curves_have_a_panel_an_estimator_a_logarithmic_axis_and_the_values_of_the_series() -> None:
+    series = series_of(PROBLEM)
+    drawing = figures.curves(series)
+    axes = drawing.figure.axes
+    assert [axis.get_title() for axis in axes] == ["avg", "align"]
+    assert axes[0].get_yscale() == "log"
+    assert axes[0].get_xlim()[1] >= 200
+    drawn = [line.get_xydata() for axis in axes for line in lines_of(axis)]
+    for points, one in zip(drawn, series, strict=True):
+        assert points.tolist() == one.points[["spent", "gap"]].to_numpy().tolist()
+    assert list(drawing.legend) == ["q = 1", "q = 10"]
+    assert "standard deviation over 4 replicates" in drawing.notes[-1]
+
+
+def test_curves_of_different_q_differ_in_marker_and_in_grey() -> None:
+    axis = figures.curves(series_of(PROBLEM, q=(1, 2, 5, 10))).figure.axes[0]
+    lines = lines_of(axis)
+    assert len({line.get_marker() for line in lines}) == 4
+    grey = [float(np.dot(to_rgb(line.get_color()), (0.299, 0.587, 0.114))) for line in lines]
+    assert np.diff(grey).min() > 0.1
+
+
+def test_a_gap_that_is_not_known_and_a_loss_below_zero_are_drawn_on_a_linear_axis() -> None:
+    unknown = zotune.objective(lambda x: (x**2).sum() - 5, dim=4, L=2.0)
+    run = zotune.minimize(unknown, x0=[1.0] * 4, q=2, budget=40)
+    drawing = figures.curves([from_run(run)])
+    assert drawing.figure.axes[0].get_yscale() == "linear"
+    assert drawing.title.startswith("f(x) against")
+    assert "run once" in drawing.notes[-1]
+
+
+def test_more_curves_than_can_be_told_apart_are_left_out_and_that_is_said() -> None:
+    series = series_of(PROBLEM, q=range(1, 11), budget=40)
+    drawing = figures.curves(series)
+    assert len(lines_of(drawing.figure.axes[0])) == figures.MOST
+    assert drawing.notes[0] == "avg: the 8 lowest of 10 curves are drawn; curves.csv has all."
+
+
+@pytest.mark.parametrize(
+    ("problem", "settings", "measure"),
+    [
+        (PROBLEM, {}, "gap"),
+        ({"name": "logistic", "dim": 10, "samples": 30}, {}, "gap"),
+        ({"name": "rosenbrock", "dim": 10}, {}, "grad_norm2"),
+        (STOCHASTIC, {"step": "sqrt-decay", "eta": 0.001}, "average_gap"),
+    ],
+)
+def test_bounds_of_every_regime_lie_above_what_they_bound(
+    problem: Any, settings: dict[str, Any], measure: str
+) -> None:
+    for series in series_of(problem, q=(1, 5, 10), budget=400, replicates=8, **settings):
+        bound = bound_of(series)
+        assert bound.measure == measure
+        assert bound.spent[-1] == 400
+        values = figures.values_of(series, measure)
+        measured = np.interp(bound.spent, series.points["spent"], values)
+        assert (np.array(bound.values) >= measured).all()
+
+
+def test_a_bound_is_dashed_beside_its_curve_and_one_for_all_where_all_are_one() -> None:
+    series = series_of(PROBLEM)
+    bounds, reasons = bounds_of(series)
+    assert not reasons
+    avg, align = figures.curves(series, bounds=bounds).figure.axes
+    dashed = lines_of(avg, dashed=True)
+    assert [line.get_ydata()[-1] for line in dashed] == [bounds[0].values[-1], bounds[1].values[-1]]
+    assert [line.get_color() for line in dashed] == [line.get_color() for line in lines_of(avg)]
+    logistic = series_of({"name": "logistic", "dim": 10, "samples": 30}, budget=2000)
+    align = figures.curves(logistic, bounds=bounds_of(logistic)[0]).figure.axes[1]
+    assert [line.get_color() for line in lines_of(align, dashed=True)] == ["black"]
+
+
+def test_a_bound_that_says_nothing_is_called_so() -> None:
+    series = series_of({"name": "quadratic", "dim": 20}, q=(1, 20))
+    bounds, _ = bounds_of(series)
+    assert "a flat line, true and of no use here" in notes_on(series, bounds)[-1]
+    assert "because L/γ = " in notes_on(series, bounds)[-1]
+    early = series_of({"name": "logistic", "dim": 10, "samples": 30}, q=(1,), budget=12)
+    drawing = figures.curves(early, bounds=bounds_of(early)[0])
+    assert "above everything that is drawn" in drawing.notes[0]
+    assert "theory bound" not in drawing.legend
+
+
+@pytest.mark.parametrize(
+    ("problem", "settings", "reason"),
+    [
+        (PROBLEM, {"eta": 2.0}, "step size of the theory"),
+        (PROBLEM, {"step": "constant", "eta": 0.01}, "step size of the theory"),
+        (PROBLEM, {"L": 1.0}, "needs L ≥ 5"),
+        (STOCHASTIC, {"step": "sqrt-decay", "eta": 10.0}, "holds for 0 < eta0 ≤"),
+        (STOCHASTIC, {}, "eta/√"),
+        (zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0), {}, "f* is not known"),
+        (
+            zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0, optimum=0.0, name="mine"),
+            {},
+            "not one of zotune's problems",
+        ),
+    ],
+)
+def test_where_there_is_no_bound_the_reason_is_in_plain_words(
+    problem: Any, settings: dict[str, Any], reason: str
+) -> None:
+    series = from_run(zotune.minimize(problem, q=1, budget=20, **settings))
+    with pytest.raises(NoBoundError) as refused:
+        bound_of(series)
+    assert reason in str(refused.value)
+
+
+def test_final_losses_stand_at_their_q_with_bars_of_their_spread() -> None:
+    series = series_of(PROBLEM)
+    axis = figures.final(series).figure.axes[0]
+    ends = [one.last("gap") for one in series]
+    drawn = [y for line in axis.lines[:1] for y in line.get_ydata()]
+    assert drawn == ends[:2]
+    assert axis.get_xscale() == "log"
+    bars = axis.containers[0].lines[2][0].get_segments()
+    spread = series[1].last("loss_std")
+    assert bars[1][1][1] - ends[1] == pytest.approx(spread)
+
+
+def tuned() -> list[Series]:
+    return [one for eta in (0.5, 1.0, 2.0) for one in series_of(PROBLEM, eta=eta)]
+
+
+def test_the_best_step_of_each_q_is_the_one_with_the_lowest_loss() -> None:
+    series = tuned()
+    for one in best(series):
+        same = [
+            s for s in series if s.q == one.q and s.config["estimator"] == one.config["estimator"]
+        ]
+        assert len(same) == 3
+        assert one.last("loss") == min(s.last("loss") for s in same)
+    chosen = [one.eta for one in best(series)]
+    drawing = figures.best_steps(series)
+    drawn = [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()]
+    assert drawn == chosen
+    assert any("At the edge" in note for note in drawing.notes) == bool({0.5, 2.0} & set(chosen))
+
+
+def test_loss_by_step_rings_the_lowest_and_ends_at_the_start() -> None:
+    drawing = figures.losses_by_step([*tuned(), *series_of(PROBLEM, eta=50.0)])
+    axis = drawing.figure.axes[0]
+    start = series_of(PROBLEM)[0].points["gap"].iloc[0]
+    assert start < axis.get_ylim()[1] < 5 * start
+    assert max(y for line in axis.lines for y in line.get_ydata()) > 100 * start
+    assert "diverges" in drawing.notes[-1]
+
+
+def test_losses_of_two_problems_are_not_compared() -> None:
+    series = [s for seed in (0, 1) for s in series_of(PROBLEM | {"seed": seed})]
+    assert {said: len(group) for said, group in by_problem(series).items()} == {
+        "seed = 0": 4,
+        "seed = 1": 4,
+    }

@@ -1,0 +1,69 @@
+"""Records come back as they were, launches apart, and reading changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import zotune
+from tests.reporting.conftest import PROBLEM, STUDY, Recorded
+from zotune.errors import ConfigError, UnknownNameError
+from zotune.reporting.records import Store
+from zotune.reporting.series import from_run, pool
+
+
+def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
+    recorded: Recorded,
+) -> None:
+    (launch,) = Store.open(recorded.uri).read("reported")
+    assert launch.launch == recorded.second
+    assert launch.file["space"] == STUDY["space"]
+    assert not launch.is_running
+    assert len(launch.trials) == 8
+    for trial in launch.trials:
+        chosen = {key: trial.config[key] for key in ("estimator", "q", "eta")}
+        alone = zotune.minimize(PROBLEM, budget=200, replicates=3, **chosen).curve
+        for column in ("spent", "loss", "loss_std", "gap", "evaluations"):
+            assert trial.curve[column].tolist() == alone[column].tolist()
+        assert trial.status == "exhausted"
+        assert (trial.spent, trial.budget) == (200, 200)
+        assert trial.config["problem"] == PROBLEM
+
+
+def test_launches_are_taken_one_at_a_time_unless_more_are_named(recorded: Recorded) -> None:
+    store = Store.open(recorded.uri)
+    assert store.launches("reported") == [recorded.second, recorded.first]
+    (first,) = store.read("reported", [recorded.first])
+    assert [trial.name for trial in first.trials] == ["avg q=1"]
+    both = store.read("reported", ["all"])
+    assert [launch.launch for launch in both] == [recorded.first, recorded.second]
+
+
+def test_a_launch_or_a_study_that_is_not_there_is_named_with_those_that_are(
+    recorded: Recorded,
+) -> None:
+    store = Store.open(recorded.uri)
+    with pytest.raises(UnknownNameError, match=f"launch of reported 'x' .*{recorded.first}"):
+        store.read("reported", ["x"])
+    with pytest.raises(UnknownNameError, match=r"study 'report' .*did you mean 'reported'"):
+        store.read("report")
+
+
+def test_a_store_that_does_not_exist_is_not_made_by_reading(tmp_path: Path) -> None:
+    path = tmp_path / "none.db"
+    with pytest.raises(ConfigError, match=r"there is no tracking store at .*none\.db; give"):
+        Store.open(f"sqlite:///{path}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_of_the_replicates_pool_to_the_curve_of_all() -> None:
+    settings = {"estimator": "avg", "q": 3, "budget": 100}
+    parts = [
+        from_run(zotune.minimize(PROBLEM, replicate=first, replicates=many, **settings)).points
+        for first, many in ((0, 1), (1, 3))
+    ]
+    whole = from_run(zotune.minimize(PROBLEM, replicates=4, **settings)).points
+    pooled = pool(parts, [1, 3])
+    for column in ("spent", "loss", "loss_std", "gap"):
+        assert pooled[column].tolist() == pytest.approx(whole[column].tolist(), abs=1e-9)

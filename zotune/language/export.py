@@ -1,0 +1,133 @@
+"""From a finished run to a model's folder: find the checkpoint, put its weights in, write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zotune.checkpoint import FILENAME, require_same
+from zotune.errors import CheckpointError, ConfigError
+from zotune.objectives import PROBLEMS
+from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
+
+PROBLEM = "language-model"
+LOADERS = {
+    "linear": "zotune.language.load_classifier",
+    "own": "transformers.AutoModelForSequenceClassification.from_pretrained",
+    "words": "transformers.AutoModelForCausalLM.from_pretrained",
+}
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and where it came from."""
+
+    folder: Path
+    checkpoint: Path
+    run: str
+    """The run in a few words."""
+    loss: float
+    accuracy: float | None
+    load_with: str
+    """The function that loads the folder."""
+
+
+def export_run(source: Any, folder: str | Path) -> Exported:
+    """Write the model of a finished run to a folder that ``from_pretrained`` loads.
+
+    Args:
+        source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint, of a trial (its
+            last checkpoint) or of a launch (its best trial); or the id of an MLflow run.
+        folder: where the model goes; it must be empty, or not exist.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already; give a folder that is empty or new")
+    with checkpoint_of(source) as path:
+        run = load_weights_run(path)
+        objective = _objective(run, path)
+        objective.export(folder)
+    last = run.rows[-1]
+    return Exported(
+        folder, path, repr(run), last["loss"], last["accuracy"], _loader(objective, folder)
+    )
+
+
+def _objective(run: WeightsRun, path: Path) -> Any:
+    """The model as it was built for the run, with the weights that the run left."""
+    problem = run.config.problem
+    if problem.get("name") != PROBLEM:
+        raise CheckpointError(
+            f"{path} is a run of {problem.get('name')!r}, not of a {PROBLEM}; "
+            "zotune.load_run gives what it found"
+        )
+    options = {key: value for key, value in problem.items() if key != "name"}
+    objective: Any = PROBLEMS[PROBLEM].build(**options)
+    was, now = read_header(path)["fingerprint"], objective.fingerprint()
+    require_same(path, {key: was.get(key) for key in now}, now)
+    for name, weight in run.weights().items():
+        objective.trained[name].data.copy_(weight)
+    return objective
+
+
+def _loader(objective: Any, folder: Path) -> str:
+    from zotune.language.heads import HEAD_WEIGHTS
+
+    head = objective.options.head
+    apart = head == "linear" and (folder / HEAD_WEIGHTS).is_file()
+    return LOADERS[head if apart or head == "words" else "own"]
+
+
+@contextmanager
+def checkpoint_of(source: Any) -> Iterator[Path]:
+    """The file with the weights behind a result, a checkpoint, a path or an MLflow run."""
+    if isinstance(source, str) and _RUN_ID.fullmatch(source) and not Path(source).exists():
+        from zotune.callbacks.artifacts import point_of
+
+        with point_of(source) as path:
+            yield path
+        return
+    if hasattr(source, "checkpoint"):
+        if source.checkpoint is None:
+            raise CheckpointError(f"the result at {source.path} has no checkpoint")
+        source = source.checkpoint
+    if hasattr(source, "as_directory"):
+        with source.as_directory() as folder:
+            yield Path(folder) / FILENAME
+        return
+    yield find_checkpoint(Path(source))
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint at a path; the last of a trial's folder, the best of a launch's."""
+    if path.is_file():
+        return path
+    if (path / FILENAME).is_file():
+        return path / FILENAME
+    last = [trial for trial in (_last(path), *map(_last, _folders(path))) if trial is not None]
+    if not last:
+        raise CheckpointError(
+            f"no checkpoint at {path.absolute()}; give a launch's or a trial's folder, "
+            "a checkpoint, or the id of an MLflow run"
+        )
+    return min(last, key=_loss)
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(child for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
+
+
+def _last(trial: Path) -> Path | None:
+    """The newest checkpoint of a trial's folder."""
+    found = sorted(trial.glob(f"checkpoint_*/{FILENAME}")) if trial.is_dir() else []
+    return found[-1] if found else None
+
+
+def _loss(path: Path) -> float:
+    run = load_weights_run(path)
+    return float("inf") if run.state.diverged else run.state.loss

@@ -1,0 +1,66 @@
+"""Going on from an earlier launch with a larger budget or more trials.
+
+A new launch is made, and the old one stays as it was. Each trial that the old one had too begins at
+its newest checkpoint there, with what it had spent by then; nothing is evaluated twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zotune.checkpoint import FILENAME
+from zotune.errors import CheckpointError, ConfigError
+from zotune.run import load_run
+from zotune.study.model import Study
+from zotune.study.shape import GRID
+
+
+def carried(folder: Path) -> dict[str, str]:
+    """The newest whole checkpoint of each trial in a launch's folder, by the trial's identity."""
+    found: dict[str, str] = {}
+    for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
+        for checkpoint in sorted(trial.glob("checkpoint_*"), reverse=True):
+            try:
+                found[load_run(checkpoint).config.identity] = str(checkpoint / FILENAME)
+            except CheckpointError:
+                continue  # cut short by a kill; the one before it is whole
+            break
+    return found
+
+
+def extended(study: Study, budget: int | None, trials: int | None) -> Study:
+    """The study with more to spend or more trials."""
+    changes: dict[str, Any] = {}
+    if budget is not None:
+        if budget <= study.budget:
+            raise ConfigError(
+                f"--budget must be more than the {study.budget} that the launch had, got {budget}"
+            )
+        changes["budget"] = budget
+    if trials is not None:
+        if study.search.algorithm == GRID:
+            raise ConfigError(
+                "--trials is for random and optuna searches; a grid has as many as it has points"
+            )
+        if trials <= (study.search.trials or 0):
+            raise ConfigError(
+                f"--trials must be more than the {study.search.trials} that the launch had, "
+                f"got {trials}"
+            )
+        changes["search"] = {"algorithm": study.search.algorithm, "trials": trials}
+    return Study(**study.to_dict() | changes)
+
+
+def points_of(study: Study, known: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Where carried trials stand in the space, as a searcher is told points to begin with."""
+    configs = (json.loads(key) for key in known)
+    return [{axis: _lookup(config, axis) for axis in study.axes} for config in configs]
+
+
+def _lookup(config: Any, key: str) -> Any:
+    for part in key.split("."):
+        config = config[part]
+    return config

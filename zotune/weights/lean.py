@@ -1,0 +1,196 @@
+"""Losses around the weights with room for a part of a layer only.
+
+Each module that owns trained parameters computes with weights + mu·u while its ``forward`` runs:
+the moved weights are made just before and forgotten just after, and the weights are only read. An
+embedding makes the rows that it looks up. A large linear layer (the output head of a language
+model) goes through its rows in parts.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zotune.errors import ConfigError
+from zotune.weights.block import TileBlock
+from zotune.weights.layout import Layout, runs
+from zotune.weights.objective import Batch, WeightsObjective
+from zotune.weights.probing import Probe, pointed_at
+
+PART_BYTES = 2**25
+"""The most that the moved weights of a linear layer may take at a time."""
+_TILES = 4
+"""Tiles that are remembered, because neighbouring parameters share them."""
+
+Forward = Callable[..., Any]
+
+
+class LeanProbe(Probe):
+    """With the moved weights of one module at a time."""
+
+    def __init__(self, objective: WeightsObjective, layout: Layout, mu: float) -> None:
+        super().__init__(objective, layout, mu)
+        names = {id(p): name for name, p in objective.trained.items()}
+        self.own = {name: p.data for name, p in objective.trained.items()}
+        self.owners = [
+            (module, {key: names[id(p)] for key, p in _parameters(module) if id(p) in names})
+            for module in objective.module.modules()
+        ]
+        self.owners = [(module, owned) for module, owned in self.owners if owned]
+        self._checked = False
+
+    def center(self, batch: Batch) -> float:
+        """The loss at the weights, with large layers in the same parts as around them."""
+        return self._loss(batch, _Mover(self, None, 0, 0.0))
+
+    def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
+        """The loss with every module's weights moved while it runs."""
+        return self._loss(batch, _Mover(self, block, query, radius))
+
+    def _loss(self, batch: Batch, mover: _Mover) -> float:
+        with _forwards((m, _wrapped(m, owned, mover)) for m, owned in self.owners):
+            if self._checked:
+                return float(self.objective.loss(batch))
+            self._checked = True
+            blind = {n: p.new_full((1,), torch.nan).expand(p.shape) for n, p in self.own.items()}
+            with pointed_at(self.objective.trained, blind):
+                loss = float(self.objective.loss(batch))
+        if not isfinite(loss) and isfinite(float(self.objective.loss(batch))):
+            raise ConfigError(
+                "memory 'lean' needs every trained parameter to be used by the module that owns "
+                f"it alone, and {self.objective.name} uses one elsewhere; set memory='fast'"
+            )
+        return loss
+
+    def moved(self, name: str, start: int, stop: int, mover: _Mover, out: Tensor) -> Tensor:
+        """Write weights + radius·u of a stretch of one parameter to ``out``."""
+        base = self.own[name].view(-1)
+        for tile, piece in self.layout.of(name, start, stop):
+            into = out[piece.inside.start - start : piece.inside.stop - start]
+            u = mover.tile(tile)[piece.of_tile]
+            torch.add(base[piece.inside], u, alpha=mover.radius, out=into)
+        return out
+
+
+class _Mover:
+    """Makes moved weights along one direction; without a block, gives the weights themselves."""
+
+    def __init__(
+        self, probe: LeanProbe, block: TileBlock | None, query: int, radius: float
+    ) -> None:
+        self.probe = probe
+        self.block = block
+        self.query = query
+        self.radius = radius
+        self._tiles: OrderedDict[int, Tensor] = OrderedDict()
+
+    def whole(self, name: str) -> Tensor:
+        """A parameter, moved."""
+        own = self.probe.own[name]
+        if self.block is None:
+            return own
+        out = torch.empty(own.numel(), dtype=own.dtype, device=own.device)
+        return self.probe.moved(name, 0, own.numel(), self, out).view_as(own)
+
+    def rows(self, name: str, spans: list[tuple[int, int]]) -> Tensor:
+        """Stretches of whole rows of a parameter, moved, one below the other."""
+        own = self.probe.own[name]
+        total = sum(stop - start for start, stop in spans)
+        out = torch.empty(total, dtype=own.dtype, device=own.device)
+        at = 0
+        for start, stop in spans:
+            part = out[at : at + stop - start]
+            if self.block is None:
+                part.copy_(own.view(-1)[start:stop])
+            else:
+                self.probe.moved(name, start, stop, self, part)
+            at += stop - start
+        return out.view(-1, *own.shape[1:])
+
+    def tile(self, index: int) -> Tensor:
+        """A tile of the direction; the last few are remembered."""
+        assert self.block is not None  # for the type checker
+        if index not in self._tiles:
+            tile = self.probe.layout.tiles[index]
+            self._tiles[index] = self.block.rows(range(self.query, self.query + 1), tile)[0, 0]
+            if len(self._tiles) > _TILES:
+                self._tiles.popitem(last=False)
+        return self._tiles[index]
+
+
+def _wrapped(module: nn.Module, owned: dict[str, str], mover: _Mover) -> Forward:
+    """The forward of a module, with its parameters moved."""
+    if _is(module, nn.Embedding) and not getattr(module, "max_norm", None):
+        return lambda ids: _look_up(ids, owned["weight"], mover)
+    if _is(module, nn.Linear) and owned.keys() >= {"weight"} and _is_large(module):
+        return lambda x: _multiply(x, module, owned, mover)
+    plain = module.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        trained = {key: getattr(module, key) for key in owned}
+        stand_ins = {key: mover.whole(name) for key, name in owned.items()}
+        with pointed_at(trained, stand_ins):
+            return plain(*args, **kwargs)
+
+    return forward
+
+
+def _look_up(ids: Tensor, name: str, mover: _Mover) -> Tensor:
+    """An embedding of which only the wanted rows are made."""
+    rows, places = torch.unique(ids, return_inverse=True)
+    made = mover.rows(name, runs(rows, mover.probe.layout.row[name]))
+    return functional.embedding(places, made)
+
+
+def _multiply(x: Tensor, module: nn.Module, owned: dict[str, str], mover: _Mover) -> Tensor:
+    """A linear layer whose rows are made in parts."""
+    name = owned["weight"]
+    rows, width = mover.probe.own[name].shape
+    bias = mover.whole(owned["bias"]) if "bias" in owned else module.bias
+    size = max(1, PART_BYTES // (width * x.element_size()))
+    out = x.new_empty(*x.shape[:-1], rows)
+    for start in range(0, rows, size):
+        stop = min(start + size, rows)
+        weight = mover.rows(name, [(start * width, stop * width)])
+        part = bias[start:stop] if isinstance(bias, Tensor) else None
+        out[..., start:stop] = functional.linear(x, weight, part)
+    return out
+
+
+@contextmanager
+def _forwards(wrapped: Iterator[tuple[nn.Module, Forward]]) -> Iterator[None]:
+    """Modules with other forwards for a while."""
+    before: list[tuple[nn.Module, Forward | None]] = []
+    try:
+        for module, forward in list(wrapped):
+            before.append((module, module.__dict__.get("forward")))
+            module.__dict__["forward"] = forward
+        yield
+    finally:
+        for module, own in before:
+            if own is None:
+                del module.__dict__["forward"]
+            else:
+                module.__dict__["forward"] = own
+
+
+def _parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return module.named_parameters(recurse=False)
+
+
+def _is(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a module computes as the kind does, and not in a way of its own."""
+    of_module: Any = type(module)
+    return isinstance(module, kind) and of_module.forward is kind.forward
+
+
+def _is_large(module: nn.Module) -> bool:
+    weight = module.weight
+    return isinstance(weight, Tensor) and weight.numel() * weight.element_size() > PART_BYTES

@@ -1,0 +1,53 @@
+"""How much memory there is, and which way of probing fits in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from zotune.config import AUTO, FAST, LEAN, Config
+from zotune.errors import ConfigError
+from zotune.weights.objective import WeightsObjective
+
+
+def choose_memory(config: Config, objective: WeightsObjective) -> str:
+    """fast where twice what it needs is free, else lean; or as the configuration says."""
+    wide = max(4, objective.dtype.itemsize)
+    vector = objective.dim * wide if config.momentum else 0
+    needed = objective.dim * objective.dtype.itemsize + vector
+    chosen = config.memory
+    if chosen == AUTO:
+        chosen = FAST if 2 * needed <= available_bytes(objective.device) else LEAN
+    if chosen == LEAN and config.momentum:
+        raise ConfigError(
+            f"momentum keeps a vector of {vector / 2**20:.0f} MiB, for which memory 'lean' has no "
+            f"room, got momentum={config.momentum:g}; set momentum=0, or memory='fast'"
+        )
+    return chosen
+
+
+def available_bytes(device: torch.device) -> int:
+    """What may still be allocated on a device without swapping."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(_of_the_machine(), _of_the_container())
+
+
+def _of_the_machine() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line)
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _of_the_container() -> int:
+    """What a control group has left; more than anybody has where it sets no limit."""
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = (int((group / f"memory.{what}").read_text()) for what in ("max", "current"))
+    except (OSError, ValueError):
+        return 2**62
+    return max(0, limit - used)
