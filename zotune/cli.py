@@ -101,6 +101,36 @@ def run_command(**typed: Any) -> None:
     sys.exit(run(Request(**typed)))
 
 
+@main.command("reproduce")
+@click.option(
+    "--size",
+    type=click.Choice(["small", "full"]),
+    default="small",
+    show_default=True,
+    help="Minutes at a tenth of the dimension, or the paper's own sizes in hours.",
+)
+@click.option(
+    "--storage",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Launches go to <storage>/<study>/<launch>/.",
+)
+@click.option("--tracking-uri", help="MLflow store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the page; reports/reproduction-SIZE unless given.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="This experiment only. Repeatable.")
+def reproduce_command(**typed: Any) -> None:
+    """Run the paper's experiments, judge its claims, and write one page; goes on where it was."""
+    from zotune.reproduction.command import Request, reproduce
+
+    sys.exit(reproduce(Request(**typed)))
+
+
 @main.command("compare")
 @click.option("--dim", default=200, show_default=True, help="Dimension of the quadratic.")
 @click.option("--budget", default=4000, show_default=True, help="Directions that may be spent.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from zotune.cli import main
 from zotune.study import Study, load_study
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
 
@@ -139,3 +142,23 @@ def test_a_study_s_claims_are_few_enough_for_its_replicates(name: str) -> None:
     study = load_study(name)
     judging = study.replicates - (study.tuning.replicates if study.tuning else 0)
     assert len(study.claims) * 2 / 2**judging <= 0.05 or not study.claims
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_run_ends_with_its_verdicts_for_people_and_for_machines(tmp_path: Path) -> None:
+    path = good(tmp_path)
+    words = ["run", str(path), "--storage", str(tmp_path / "out"), "--tracking-uri", "none"]
+    small = ["--set", "space.q=[1,30]", "--set", "space.eta=[1,2]", "--set", "problem.condition=3"]
+    told = CliRunner().invoke(main, [*words, *small, "--json"])
+    assert told.exit_code == 0, told.output
+    verdicts = json.loads(told.stdout)["verdicts"]
+    assert [(v["name"], v["step"], v["pairs"]) for v in verdicts] == [
+        ("avg-wants-one", "theory", 10),
+        ("avg-wants-one", "tuned", 10),
+        ("align-wants-all", "theory", 10),
+        ("align-wants-all", "tuned", 10),
+    ]
+    assert verdicts[2]["verdict"] == "holds", verdicts[2]
+    shown = CliRunner().invoke(main, [*words, *small, "--set", "space.estimator=[avg]"])
+    assert "not judged: align-wants-all; this space does not decide it" in shown.output
+    assert "Averaging wants" in shown.output

@@ -6,7 +6,7 @@ Ray and no MLflow: a run is its configuration and the final losses of its replic
 """
 
 from zotune.claims.claim import Claim, Tuning
-from zotune.claims.judging import FAILS, HOLDS, UNDECIDED, Verdict, judge, judge_study
+from zotune.claims.judging import FAILS, HOLDS, UNDECIDED, Verdict, judge
 from zotune.claims.runs import THEORY, TUNED, Finals
 
 __all__ = [
@@ -20,5 +20,4 @@ __all__ = [
     "Tuning",
     "Verdict",
     "judge",
-    "judge_study",
 ]

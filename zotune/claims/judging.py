@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import expm1, inf, isfinite
-from typing import Any
 
 import numpy as np
 
@@ -92,14 +91,6 @@ def judge(
     stated, ended = list(claims), list(runs)
     judged = [_judge_field(stated, field, alpha) for field in fields(ended, tuning)]
     return [verdict for both in zip(*judged, strict=True) for verdict in both]
-
-
-def judge_study(study: Mapping[str, Any], runs: Iterable[Finals]) -> list[Verdict]:
-    """Verdicts on the claims of a study, given as the mapping that its file holds."""
-    claims = [Claim(**said) for said in study.get("claims") or ()]
-    tuning = Tuning(**study["tuning"]) if study.get("tuning") else None
-    ended = list(runs)
-    return judge(claims, ended, tuning) if claims and ended else []
 
 
 def _judge_field(claims: list[Claim], field: Field, alpha: float) -> list[Verdict]:

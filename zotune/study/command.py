@@ -142,7 +142,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
 
     study = launch.study
     title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
-    with _displayed(console, title):
+    with displayed(console, title):
         try:
             return run_launch(
                 launch,
@@ -156,7 +156,8 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
 
 
 @contextmanager
-def _displayed(console: Console, title: str) -> Iterator[None]:
+def displayed(console: Console, title: str) -> Iterator[None]:
+    """Snapshots are shown as a table on a terminal, as lines elsewhere."""
     display: Display = (LiveTable if console.is_terminal else Lines)(console, title)
     token = current.set(display)
     try:

@@ -84,6 +84,26 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
         yield launch.record(RUNNING, pid=os.getpid())
 
 
+def launches_of(study: Study, storage: Path) -> list[Launch]:
+    """Launches that ran what this study runs and that nobody runs at the moment, oldest first.
+
+    What a study asks and claims of its runs may have changed since.
+    """
+    found = []
+    for file in (storage.absolute() / study.name).glob(f"*/{STUDY_FILE}"):
+        record, text = _record(file.parent), file.read_text(encoding="utf-8")
+        if _what_runs(text) == _what_runs(study.to_yaml()):
+            state = str(record.get("state", INTERRUPTED))
+            found.append(Launch(study, storage.absolute(), file.parent.name, state, record))
+    open_ = [launch for launch in found if not _is_locked(launch.folder)]
+    return sorted(open_, key=lambda launch: (str(launch.notes.get("started", "")), launch.id))
+
+
+def _what_runs(text: str) -> dict[str, Any]:
+    said = ("question", "claims", "tuning")
+    return {key: value for key, value in parse_document(text).data.items() if key not in said}
+
+
 @contextmanager
 def extended_launch(
     study_name: str,

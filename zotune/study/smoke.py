@@ -47,7 +47,8 @@ def _sizes(study: Study) -> dict[str, int]:
 def _fewer(key: str, written: Any) -> Any:
     """The first and the last of a list; blocks that the small dimension allows."""
     if key == "q" and isinstance(written, list):
-        return sorted({min(q, SIZES["dim"]) for q in written})
+        fitting = sorted({min(q, SIZES["dim"]) for q in written})
+        return fitting if len(fitting) < 5 else fitting[:: len(fitting) // 2]
     if key == "q":
         ((kind, values),) = written.items()
         small = sorted({min(q, SIZES["dim"]) for q in values})

@@ -1,0 +1,103 @@
+"""The paper in one go: plans, one page, and going on where it was left."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from zotune.cli import main
+from zotune.reproduction import plan
+from zotune.reproduction.command import Request, ensure
+from zotune.reproduction.measured import measured, sections
+from zotune.reproduction.plan import EXPERIMENTS, FULL, SMALL, Experiment, chosen
+from zotune.study.studyfile import shipped_studies
+
+TINY = Experiment(
+    "strongly-convex-tuned-500",
+    (
+        "problem.dim=12",
+        "budget=2400",
+        "space.q=[1,12]",
+        "space.eta=[0.5,1]",
+        "replicates=12",
+        "tuning.replicates=2",
+    ),
+)
+
+
+def invoke(folder: Path, *words: str) -> Result:
+    given = ["--storage", str(folder / "results"), "--output", str(folder / "page")]
+    store = f"sqlite:///{folder / 'mlflow.db'}"
+    return CliRunner().invoke(main, ["reproduce", *given, "--tracking-uri", store, *words])
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.study)
+def test_small_and_full_studies_state_the_same_claims(experiment: Experiment) -> None:
+    small, full = experiment.at(SMALL), experiment.at(FULL)
+    assert small.name == f"{full.name}-small"
+    assert small.claims == full.claims != []
+    if full.tuning:
+        theory = small.tuning.theory if small.tuning else None
+        values = theory.values() if isinstance(theory, dict) else [theory]
+        assert all(value in small.axes["eta"] for value in values)
+
+
+def test_every_experiment_of_the_paper_is_among_them() -> None:
+    tuned = {name for name in shipped_studies() if "-tuned" in name}
+    assert tuned <= {experiment.study for experiment in EXPERIMENTS}
+    assert len(tuned) == 8
+
+
+def test_an_experiment_that_nobody_knows_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    done = invoke(tmp_path, "--only", "convex-tune")
+    assert done.exit_code == 2
+    assert "experiment 'convex-tune' is not known (did you mean 'convex-tuned'?)" in done.output
+    assert [study.name for study in chosen(FULL, ["bias"])] == ["bias"]
+
+
+def test_measurements_are_made_once_and_told(tmp_path: Path) -> None:
+    errors, grams = measured(SMALL, tmp_path)
+    assert (errors, grams) == measured(SMALL, tmp_path)
+    told = sections(errors, grams)
+    assert f"{len(errors)} of {len(errors)} measured errors agree" in told[0].text[0]
+    assert "times √(q/d) from d = 10 to 10000" in told[1].text[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Tune's open files
+@pytest.mark.usefixtures("shared_ray")
+def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "EXPERIMENTS", (TINY,))
+    home = tmp_path / "results" / f"{TINY.study}-small"
+
+    def press() -> None:
+        while not list(home.glob("*/*/result.json")):
+            time.sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    stopped = invoke(tmp_path, "--only", TINY.study)
+    assert stopped.exit_code == 130, stopped.output
+    assert "The same command goes on." in stopped.output
+
+    done = invoke(tmp_path, "--only", TINY.study)
+    assert done.exit_code == 0, done.output
+    assert f"{TINY.study}-small continues: 8 trials" in done.output
+    page = (tmp_path / "page" / "reproduction.html").read_text(encoding="utf-8")
+    assert "Under avg q = 1 beats the largest block." in page
+    assert page.count("<figure") >= 3
+    assert len((tmp_path / "page" / "verdicts.csv").read_text().splitlines()) == 1 + 2 * 6
+
+    console = Console(record=True)
+    request = Request(storage=tmp_path / "results")
+    launch, outcome = ensure(TINY.at(SMALL), request, console)
+    assert outcome is None
+    assert [folder.name for folder in home.iterdir()] == [launch.id]
+    assert f"{TINY.study}-small: done, launch {launch.id}" in console.export_text()

@@ -1,0 +1,77 @@
+"""One page of all experiments: verdicts first, then every study as its own report has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zotune.claims import FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
+from zotune.reporting.page import Section, Table, markdown, page
+from zotune.reporting.report import Report
+
+PAGE, TEXT, VERDICTS = "reproduction.html", "reproduction.md", "verdicts.csv"
+
+
+def write_page(
+    folder: Path, size: str, reports: Sequence[Report], measured: Sequence[Section]
+) -> Path:
+    """Write the page, its text, the table of verdicts and every figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [overview(reports), *measured]
+    for report in reports:
+        parts += [_named(section, report.title) for section in report.sections]
+    for drawing in (drawing for part in parts for drawing in part.drawings):
+        drawing.save(folder)
+    lead = [
+        "The experiments of “The Multi-Query Paradox in Zeroth-Order Optimization”, and what it "
+        f"leaves open, at the {size} size. Each claim is judged at the step size of the theory and "
+        "with the step tuned for each configuration by replicates that do not judge."
+    ]
+    title = f"The paper, reproduced ({size})"
+    (folder / TEXT).write_text(markdown(title, parts, lead=lead), encoding="utf-8")
+    (folder / VERDICTS).write_text(_csv(reports), encoding="utf-8")
+    path = folder / PAGE
+    path.write_text(page(title, parts, lead=lead), encoding="utf-8")
+    return path
+
+
+def overview(reports: Sequence[Report]) -> Section:
+    """Every claim of every study in one table, with the verdict at both steps."""
+    rows = []
+    for report in reports:
+        by_name: dict[str, dict[str, Verdict]] = {}
+        for verdict in report.verdicts:
+            by_name.setdefault(verdict.name, {})[verdict.step] = verdict
+        for steps in by_name.values():
+            says = next(iter(steps.values())).says
+            rows.append([report.title, says, *(_word(steps.get(s)) for s in (THEORY, TUNED))])
+    found = [v.verdict for report in reports for v in report.verdicts]
+    counts = ", ".join(f"{found.count(word)} {word}" for word in (HOLDS, FAILS, UNDECIDED))
+    columns = ["study", "claim", "at the theory step", "with the step tuned"]
+    return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows)])
+
+
+def _word(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "—"
+    at_end = ", at the end of the steps tried" if "may lie beyond" in verdict.why else ""
+    return f"{verdict.verdict}{at_end}"
+
+
+def _named(section: Section, study: str) -> Section:
+    """The section with its study's name, in its title and in the names of its figures."""
+    for drawing in section.drawings:
+        drawing.name = f"{study}-{drawing.name}"
+    return replace(section, title=f"{study}: {section.title}")
+
+
+def _csv(reports: Sequence[Report]) -> str:
+    import pandas as pd
+
+    rows = [
+        {"study": report.title, **vars(verdict)}
+        for report in reports
+        for verdict in report.verdicts
+    ]
+    return pd.DataFrame(rows).to_csv(index=False)
