@@ -180,7 +180,8 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> None:
     """Choose estimator, q and step size by the theory, before anything is evaluated."""
-    from zotune.planning import plan, render
+    from zotune.plan_table import render
+    from zotune.planning import plan
 
     found = plan(**question, L=smoothness)
     if as_json:
