@@ -18,7 +18,7 @@ from zotune.study import Study
 
 PROBLEM = {"name": "quadratic", "dim": 10, "condition": 5.0}
 STUDY: dict[str, Any] = {
-    "name": "reported",
+    "name": "mine",
     "question": "Does <averaging> want one query a step?",
     "problem": PROBLEM,
     "budget": 200,
@@ -76,7 +76,7 @@ def written_report(
 ) -> tuple[Path, str]:
     """The folder of a report of the newest launch, and what the command said."""
     folder = tmp_path_factory.mktemp("out")
-    return folder, report("reported", "-o", str(folder), "--tracking-uri", recorded.uri)
+    return folder, report("mine", "-o", str(folder), "--tracking-uri", recorded.uri)
 
 
 def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Series]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
     names = ("curves", "guarantee", "final", "best-step", "loss-by-step")
     figures = {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert written == {*figures, "curves.csv", "table.csv", "report.md", "report.html"}
-    (launch,) = Store.open(recorded.uri).read("reported")
+    (launch,) = Store.open(recorded.uri).read("mine")
     assert launch.summary is not None
     attached = open_client(recorded.uri).list_artifacts(launch.summary, "report")
     assert {Path(file.path).name for file in attached} == written
@@ -63,7 +62,7 @@ def test_tables_hold_the_curves_and_the_ends_of_all_configurations(
 def test_claims_of_the_study_are_judged_at_both_steps_from_the_records_alone(
     recorded: Recorded, written_report: tuple[Path, str]
 ) -> None:
-    (launch,) = Store.open(recorded.uri).read("reported")
+    (launch,) = Store.open(recorded.uri).read("mine")
     verdicts = build([launch]).verdicts
     assert [(v.name, v.step, v.pairs) for v in verdicts] == [
         ("one", "theory", 6),
@@ -80,28 +79,13 @@ def test_claims_of_the_study_are_judged_at_both_steps_from_the_records_alone(
     folder, said = written_report
     assert "holds at the theory step: Averaging ends lowest with one query." in said
     assert (
-        "| Averaging ends lowest with one query. | theory | holds | +"
+        "| Averaging ends lowest with one query. | theory | holds | × 1"
         in (folder / "report.md").read_text()
     )
 
 
 def _gaps(run: zotune.Run) -> np.ndarray[Any, Any]:
     return run.state.loss.numpy() - float(run.minimum or 0.0)
-
-
-def test_two_launches_are_two_sections_and_the_report_is_not_attached(
-    recorded: Recorded, tmp_path: Path
-) -> None:
-    words = ["-o", str(tmp_path), "--tracking-uri", recorded.uri, "--launch", "all"]
-    told = json.loads(report("reported", *words, "--json"))
-    assert [launch["id"] for launch in told["launches"]] == [recorded.first, recorded.second]
-    assert [len(launch["trials"]) for launch in told["launches"]] == [1, 8]
-    assert told["attached"] is False
-    assert told["not_attached"] == "it is about several launches"
-    titles = re.findall(r"^## (.*)$", (tmp_path / "report.md").read_text(), re.MULTILINE)
-    second = recorded.second
-    assert titles == [f"launch {recorded.first}", f"launch {second}", f"Claims of launch {second}"]
-    assert {"part1-curves.svg", "part2-curves.svg"} <= set(told["files"])
 
 
 def deliver(folder: Path, uri: str, reached: dict[int, int]) -> Delivery:
@@ -151,14 +135,6 @@ def test_bad_input_is_one_line_and_exit_code_2(recorded: Recorded, tmp_path: Pat
     words = ["nothing", "-o", str(tmp_path / "out"), "--tracking-uri", recorded.uri]
     assert report(*words, code=2).startswith("zotune: study 'nothing' is not known")
     assert not (tmp_path / "out").exists()
-
-
-def test_the_same_records_make_the_same_files(
-    recorded: Recorded, written_report: tuple[Path, str], tmp_path: Path
-) -> None:
-    build(Store.open(recorded.uri).read("reported")).write(tmp_path)
-    for path in written_report[0].iterdir():
-        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_names_cannot_break_out_of_the_page() -> None:
