@@ -15,7 +15,7 @@ from zotune.errors import ConfigError
 from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
-from zotune.study.points import label
+from zotune.study.points import label, over_weights
 from zotune.study.quiet import silence
 from zotune.study.running import Outcome, curves, run_launch, store_of
 from zotune.study.studyfile import SUFFIXES, StudyError
@@ -206,6 +206,9 @@ def _next(request: Request, outcome: Outcome) -> str:
     words = ["zotune", "run", request.study]
     if request.smoke:
         return f"{shlex.join(words)} (the study at its full size)"
+    if over_weights(outcome.launch.study.problem):
+        taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
+        return f"{shlex.join(taken)} (the best trial's model, for from_pretrained)"
     if "eta" not in outcome.launch.study.space:
         given = [word for setting in request.settings for word in ("--set", setting)]
         tuned = [*given, "--set", "space.eta=[0.5,1,2,4]"]
