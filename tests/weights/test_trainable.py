@@ -68,6 +68,9 @@ def test_a_trial_goes_on_from_another_configuration(tmp_path: Path) -> None:
     taker = bound(settings(report_every=9, estimator="align", q=5, eta=0.1, momentum=0.5))
     taker.load_checkpoint(str(tmp_path))
     assert finish(taker)[-1]["spent"] == 30
+    (tmp_path / "end").mkdir()
+    taker.save_checkpoint(str(tmp_path / "end"))
+    assert [file.name for file in (tmp_path / "end").iterdir()] == ["state.safetensors"]
 
 
 def test_an_actor_that_is_used_again_starts_from_the_start_weights() -> None:

@@ -39,9 +39,7 @@ class Qwen(WeightsObjective):
             head_dim=128,
             pad_token_id=0,
         )
-        torch.manual_seed(0)
-        build: Any = Qwen3ForSequenceClassification
-        self.module = build(config).eval().requires_grad_(False)
+        self.module = _random_model(config)
         self.trained = dict(self.module.named_parameters())
         self.device, self.dtype = torch.device("cpu"), torch.float32
 
@@ -67,6 +65,20 @@ class Qwen(WeightsObjective):
         return {"model.embed_tokens.weight": torch.unique(batch[0])}
 
 
+def _random_model(config: Any) -> Any:
+    """The model with weights that are drawn once: an initialisation would draw them twice."""
+    build: Any = Qwen3ForSequenceClassification
+    with torch.device("meta"):
+        module = build(config)
+    module = module.to_empty(device="cpu").eval().requires_grad_(False)
+    rotary = module.model.rotary_emb
+    module.model.rotary_emb = type(rotary)(config)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in module.parameters():
+        parameter.uniform_(-0.05, 0.05, generator=generator)
+    return module
+
+
 @torch.no_grad()
 def main(what: str) -> int:
     """Do it and return the peak of resident memory in bytes."""
@@ -74,7 +86,7 @@ def main(what: str) -> int:
     if what == "inference":
         objective.validate()
     else:
-        settings = {"estimator": "align", "q": 2, "step": "constant", "eta": 1e-6}
+        settings = {"estimator": "avg", "q": 2, "step": "constant", "eta": 1e-6}
         config = parse_config(settings | {"budget": 4, "memory": "lean"})
         loop = WeightsLoop(config, objective)
         loop.step(loop.init())

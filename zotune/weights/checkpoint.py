@@ -86,12 +86,14 @@ class WeightsRun:
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
     """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
-    ScalarLog.of(loop).save(path.with_name(SCALARS))
+    if loop.log_is_whole:
+        ScalarLog.of(loop).save(path.with_name(SCALARS))
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
         "format": FORMAT,
         "kind": WEIGHTS,
         "fingerprint": loop.fingerprint(),
+        "log_is_whole": loop.log_is_whole,
         "state": plain | {"ledger": asdict(state.ledger)},
         "notes": notes | {"config": loop.config.model_dump(), "status": loop.status(state)},
     }
@@ -119,8 +121,16 @@ def load_weights(loop: WeightsLoop, path: Path) -> tuple[WeightsState, dict[str,
     if len(velocity) == len(loop.updater.velocity):
         loop.updater.velocity.copy_(velocity)
     log = [part.tolist() for part in torch.split(factors, sizes.tolist())]
-    loop.continue_from(state, log)
+    before = Config(**header["notes"]["config"])
+    whole = header["log_is_whole"] and same_draws(loop.config, before)
+    loop.continue_from(state, log, log_is_whole=whole)
     return loop.adopt(state), header["notes"]
+
+
+def same_draws(one: Config, other: Config) -> bool:
+    """Whether two configurations move weights alike by the same factors."""
+    keys = ("seed", "replicate", "directions", "momentum")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 
 def load_weights_run(path: Path) -> WeightsRun:

@@ -26,7 +26,7 @@ from zotune.steps import StepRule, schedule_factor
 from zotune.weights.block import Shelf, TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.lean import LeanProbe
-from zotune.weights.memory import choose_memory
+from zotune.weights.memory import choose_memory, saying_what_to_lower
 from zotune.weights.objective import WeightsObjective
 from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.state import WeightsState, curve_rows
@@ -65,14 +65,17 @@ class WeightsLoop:
         self.memory = choose_memory(config, objective)
         """fast or lean."""
         probe = FastProbe if self.memory == FAST else LeanProbe
-        self.probe: Probe = probe(objective, self.layout, self.mu)
         rounding = replicate_keys("rounding", config.seed, config.rows)
-        self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
         may_keep = config.block_bytes if self.memory == FAST else 0
-        self._shelf = Shelf(sampler, self.directions, config.q, may_keep)
+        with saying_what_to_lower(config):
+            self.probe: Probe = probe(objective, self.layout, self.mu)
+            self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
+            self._shelf = Shelf(sampler, self.directions, config.q, may_keep)
         self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self.log_is_whole = True
+        """Whether all of the log was made under this configuration's directions and momentum."""
         self._at: int | None = None
         """The step whose weights the module holds; None before the first and inside an update."""
 
@@ -101,8 +104,9 @@ class WeightsLoop:
         q = self.budget.block(state.ledger, self.config.q)
         block = self.block(state.steps, q)
         batch = self.objective.batch(self.batch_keys, state.steps)
-        values = self.probe.values(batch, block, self.difference)
-        v = self.difference.quotient(values, self.mu)
+        with saying_what_to_lower(self.config):
+            values = self.probe.values(batch, block, self.difference)
+        v = self.difference.quotient(values, self.mu).to(self.objective.device)
         if self.config.clip is not None:
             v = v.clamp(-self.config.clip, self.config.clip)
         spent = self.spent(state)
@@ -210,10 +214,12 @@ class WeightsLoop:
         )
         return state.recorded(spent)
 
-    def continue_from(self, state: WeightsState, log: list[list[float]]) -> None:
+    def continue_from(
+        self, state: WeightsState, log: list[list[float]], *, log_is_whole: bool = True
+    ) -> None:
         """Take the module's weights for those of a state that came with this log."""
         self._at = state.steps
-        self.log = log
+        self.log, self.log_is_whole = log, log_is_whole
 
     def require_weights_of(self, state: WeightsState) -> None:
         """Refuse a state whose weights the module does not hold."""
