@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from zotune.study.launch import (
     INTERRUPTED,
     LaunchError,
     launch_id,
+    launches_of,
     new_launch,
     old_launch,
 )
@@ -73,3 +75,17 @@ def test_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         LaunchError, match="has 5 MB left, and the study's checkpoints take up to 1"
     ):
         new_launch(STUDY, tmp_path).__enter__()
+
+
+def test_launches_of_a_study_are_known_by_what_they_run_not_by_what_is_claimed(
+    tmp_path: Path,
+) -> None:
+    said = {"name": "blocks", "says": "Blocks help.", "not_rising": "q"}
+    settings: dict[str, Any] = {"name": "mine", "problem": "quadratic", "budget": 90}
+    settings["space"] = {"q": [1, 9]}
+    with new_launch(Study(**settings), tmp_path) as launch:
+        assert launches_of(Study(**settings), tmp_path) == []
+    claiming = Study(**settings, claims=[said], question="Do they?")
+    assert [known.id for known in launches_of(claiming, tmp_path)] == [launch.id]
+    assert launches_of(claiming, tmp_path)[0].study.claims == claiming.claims
+    assert launches_of(Study(**settings | {"budget": 91}), tmp_path) == []

@@ -75,7 +75,7 @@ def ensure(
         title = f"{at}{study.name} {verb}: {study.size} trials of {study.budget} {study.count}"
         with displayed(console, title):
             outcome = run_launch(launch, callbacks=_callbacks(study, request), resume=bool(known))
-    return outcome.launch, outcome
+    return replace(outcome.launch, study=study), outcome
 
 
 def _launch(study: Study, known: list[Launch], request: Request) -> AbstractContextManager[Launch]:
