@@ -255,6 +255,24 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
         console.print(table(found))
 
 
+@bench_group.command("lm")
+@click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def bench_lm(rounds: int, as_json: bool) -> None:
+    """A language model's weights: a step beside its forward passes and MeZO; memory; minutes."""
+    from rich.console import Console
+
+    from zotune.bench.lm import as_records, lm, table
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        measurements = list(lm(rounds=rounds, on_case=status.update))
+    if as_json:
+        click.echo(json.dumps(as_records(measurements), indent=2))
+    else:
+        console.print(table(measurements))
+
+
 @bench_group.command("logging")
 @click.option(
     "--trials", default=16, show_default=True, help="Curves of 320 points that ours is told."

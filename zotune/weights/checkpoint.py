@@ -20,6 +20,7 @@ from zotune.config import Config
 from zotune.curve import budget_grid
 from zotune.errors import CheckpointError
 from zotune.weights.loop import WeightsLoop
+from zotune.weights.scalars import SCALARS, ScalarLog
 from zotune.weights.state import Point, WeightsState, curve_rows
 
 if TYPE_CHECKING:
@@ -83,13 +84,16 @@ class WeightsRun:
 
 
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
-    """Write weights, state and scalar log; a reader sees the old file or the new one."""
+    """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
+    if loop.log_is_whole:
+        ScalarLog.of(loop).save(path.with_name(SCALARS))
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
         "format": FORMAT,
         "kind": WEIGHTS,
         "fingerprint": loop.fingerprint(),
+        "log_is_whole": loop.log_is_whole,
         "state": plain | {"ledger": asdict(state.ledger)},
         "notes": notes | {"config": loop.config.model_dump(), "status": loop.status(state)},
     }
@@ -117,8 +121,16 @@ def load_weights(loop: WeightsLoop, path: Path) -> tuple[WeightsState, dict[str,
     if len(velocity) == len(loop.updater.velocity):
         loop.updater.velocity.copy_(velocity)
     log = [part.tolist() for part in torch.split(factors, sizes.tolist())]
-    loop.continue_from(state, log)
+    before = Config(**header["notes"]["config"])
+    whole = header["log_is_whole"] and same_draws(loop.config, before)
+    loop.continue_from(state, log, log_is_whole=whole)
     return loop.adopt(state), header["notes"]
+
+
+def same_draws(one: Config, other: Config) -> bool:
+    """Whether two configurations move weights alike by the same factors."""
+    keys = ("seed", "replicate", "directions", "momentum")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 
 def load_weights_run(path: Path) -> WeightsRun:
