@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import yaml
+from click.testing import CliRunner
 
-from tests.conftest import QUIET
+from zotune.cli import main
 from zotune.language.options import Options
 from zotune.study.shape import TOP
 
@@ -20,28 +19,22 @@ COMMANDS = re.findall(r"<!-- commands -->\n```\n(.*?)```", PAGE, re.DOTALL)
 SCRIPTS = re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_a_model_is_trained_exported_and_used_as_the_page_says(tmp_path: Path) -> None:
+def test_a_model_is_trained_exported_and_used_as_the_page_says(
+    shared_ray: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = [line for block in COMMANDS for line in block.splitlines()]
     assert [line.split()[:2] for line in lines] == [["zotune", "run"], ["zotune", "export"]]
     for line in lines:
-        said = _run(["-m", "zotune.cli", *shlex.split(line)[1:]], tmp_path)
-    assert "AutoModelForSequenceClassification" in said
+        done = CliRunner().invoke(main, shlex.split(line)[1:])
+        assert done.exit_code == 0, done.output
+    assert "AutoModelForSequenceClassification" in done.output
     ((name, script),) = SCRIPTS
-    (tmp_path / name).write_text(script)
-    assert re.search(r"\['(good|bad)', '(good|bad)'\]\ntensor", _run([name], tmp_path))
-
-
-def _run(arguments: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | QUIET,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    exec(compile(script, name, "exec"), {})
+    assert re.search(r"\['(good|bad)', '(good|bad)'\]\ntensor", capsys.readouterr().out)
 
 
 def test_studies_on_the_page_have_keys_and_options_that_there_are() -> None:
