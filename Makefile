@@ -25,7 +25,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Two workers: one has Ray and MLflow to itself, the other does the rest; see conftest.py.
+# Two workers; what shares one Ray, one server or one browser goes to one of them, see conftest.py.
 unit: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
