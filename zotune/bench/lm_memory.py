@@ -82,6 +82,7 @@ def _random_model(config: Any) -> Any:
 @torch.no_grad()
 def main(what: str) -> int:
     """Do it and return the peak of resident memory in bytes."""
+    torch.set_num_threads(1)
     objective = Qwen()
     if what == "inference":
         objective.validate()
