@@ -13,15 +13,15 @@ from zotune.objectives import PROBLEMS
 pytest_plugins = ["tests.browser", "tests.servers"]
 
 
-HEAVY = ("callbacks", "page", "reporting", "study", "tune")
-"""Folders of tests that share one Ray, one MLflow server, one browser."""
+SHARED = {"shared_ray", "running_server", "browser"}
+"""Fixtures that are made once, and should not be made once a worker."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Among several workers, tests that share something large go to one of them."""
     for item in items:
-        if any(f"tests/{folder}/" in item.nodeid for folder in HEAVY):
-            item.add_marker(pytest.mark.xdist_group("heavy"))
+        if SHARED & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("shared"))
 
 
 @pytest.fixture(autouse=True)

@@ -53,3 +53,9 @@ def test_a_run_reports_at_a_sixteenth_of_its_budget(budget: int, every: int) -> 
 def test_a_configuration_does_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         parse_config({"budget": 10}).q = 3
+
+
+@pytest.mark.parametrize(("key", "value"), [("q", "10"), ("q", True), ("eta", "1e-3")])
+def test_a_number_is_neither_a_word_nor_a_yes(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{key} must be a number, got {value!r}"):
+        parse_config({"budget": 10, key: value})

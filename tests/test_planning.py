@@ -22,7 +22,8 @@ from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
 from zotune.objectives.quadratic import Quadratic
-from zotune.planning import Plan, plan, render
+from zotune.plan_table import render
+from zotune.planning import Plan, plan
 from zotune.theory import REGIMES
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
@@ -321,7 +322,8 @@ def test_unknown_names_are_refused_with_a_hint(key: str, value: str, hint: str) 
 
 def test_planning_does_not_wait_for_torch() -> None:
     code = (
-        "import sys; from rich.console import Console; from zotune.planning import plan, render; "
+        "import sys; from rich.console import Console; from zotune.plan_table import render; "
+        "from zotune.planning import plan; "
         "Console(quiet=True).print(render(plan(1000, 20000, regime='stochastic'))); "
         "sys.exit('torch' in sys.modules)"
     )

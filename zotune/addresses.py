@@ -32,6 +32,7 @@ _MASK = 2**64 - 1
 _STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
 _WORDS = 624
 _AHEAD = 4  # steps whose states are computed at a time; more would crowd the cache
+_ALONG = 16  # chunks of a long direction whose states are computed at a time
 
 
 def digest(*address: int | str) -> int:
@@ -87,6 +88,7 @@ class Generators:
         self._keys = keys
         self._generator = torch.Generator(device=device)
         self._ahead: tuple[int, npt.NDArray[np.uint32]] | None = None
+        self._along: dict[int, tuple[int, int, npt.NDArray[np.uint32]]] = {}
         if self.prefix_stable:
             self._state = _checked_state(self._generator)
             self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
@@ -101,8 +103,17 @@ class Generators:
             for key in extend(self._keys, step, tile, chunk):
                 yield self._generator.manual_seed(int(key) >> 1)
 
+    def first(self, step: int, tile: int, chunk: int) -> torch.Generator:
+        """The generator of the first replicate, which is often the only one."""
+        if not self.prefix_stable:
+            return next(self.at(step, tile, chunk))
+        self._words[:] = self._states(step, tile, chunk)[0]
+        return self._generator.set_state(self._state)
+
     def _states(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
         """States at an address; those of the first tile are computed some steps ahead."""
+        if chunk and len(self._keys) == 1:
+            return self._states_along(step, tile, chunk)
         if (tile, chunk) != (0, 0):
             return _spread(extend(self._keys, step, tile, chunk))
         block, offset = divmod(step, _AHEAD)
@@ -111,6 +122,18 @@ class Generators:
             folded = np.array([_fold((t, tile, chunk)) for t in steps], dtype=np.uint64)
             self._ahead = block, _spread(mix(self._keys + folded[:, None]))
         states: npt.NDArray[np.uint32] = self._ahead[1][offset]
+        return states
+
+    def _states_along(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
+        """States of a direction's chunks, computed some at a time, for each tile apart."""
+        block, offset = divmod(chunk, _ALONG)
+        known = self._along.get(tile)
+        if known is None or known[:2] != (step, block):
+            chunks = range(block * _ALONG, (block + 1) * _ALONG)
+            folded = np.array([_fold((step, tile, c)) for c in chunks], dtype=np.uint64)
+            known = step, block, _spread(mix(self._keys + folded[:, None]))
+            self._along[tile] = known
+        states: npt.NDArray[np.uint32] = known[2][offset]
         return states
 
 

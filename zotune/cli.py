@@ -180,7 +180,8 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> None:
     """Choose estimator, q and step size by the theory, before anything is evaluated."""
-    from zotune.planning import plan, render
+    from zotune.plan_table import render
+    from zotune.planning import plan
 
     found = plan(**question, L=smoothness)
     if as_json:
@@ -202,8 +203,11 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
 )
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def export_command(source: str, output: Path, as_json: bool) -> None:
-    """Write the language model of SOURCE: a launch's folder (its best trial), a trial's folder,
-    a checkpoint or the id of an MLflow run."""
+    """Write the language model of SOURCE for from_pretrained.
+
+    SOURCE is a launch's folder (its best trial is taken), a study's (its newest launch), a
+    trial's, a checkpoint, or the id of an MLflow run.
+    """
     from dataclasses import asdict
 
     from zotune.language import export_run
@@ -331,6 +335,24 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
         click.echo(json.dumps(as_records(found), indent=2))
     else:
         console.print(table(found))
+
+
+@bench_group.command("lm")
+@click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
+@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+def bench_lm(rounds: int, as_json: bool) -> None:
+    """A language model's weights: a step beside its forward passes and MeZO; memory; minutes."""
+    from rich.console import Console
+
+    from zotune.bench.lm import as_records, lm, table
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        measurements = list(lm(rounds=rounds, on_case=status.update))
+    if as_json:
+        click.echo(json.dumps(as_records(measurements), indent=2))
+    else:
+        console.print(table(measurements))
 
 
 @bench_group.command("logging")

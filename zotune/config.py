@@ -21,6 +21,10 @@ REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 AUTO, FAST, LEAN = "auto", "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
+NUMBERS = {
+    *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
+    *("block_bytes", "warmup", "clip", "momentum"),
+}
 FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "memory")
 """Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
 
@@ -75,6 +79,13 @@ class Config(BaseModel):
     @classmethod
     def _problem_is_a_mapping(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _number_is_a_number(cls, value: object, info: Any) -> object:
+        if info.field_name in NUMBERS and isinstance(value, bool | str):
+            raise ValueError(f"{info.field_name} must be a number, got {value!r}")
+        return value
 
     @field_validator("estimator", "directions", "difference", "step", "count", "schedule", "memory")
     @classmethod

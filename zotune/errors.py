@@ -30,6 +30,10 @@ class CheckpointError(ZotuneError, ValueError):
     """A checkpoint that is damaged, foreign or from another format."""
 
 
+class OutOfMemory(ZotuneError, MemoryError):
+    """More memory was needed than there is."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as ``" (did you mean 'align'?)"``, or nothing where no name is near."""
     close = get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -108,7 +108,13 @@ class Loop:
         q = self.budget.block(state.ledger, self.config.q)
         block = self.prober.block(state.steps, q)
         alive = ~state.diverged if state.lost else None
-        values = self.prober.values(state.x, state.steps, block, alive)
+        evaluations = self.difference.evaluations(q)
+        ledger = state.ledger.charge(q, evaluations)
+        records = crosses(self.grid, self.spent(state), self.budget.spent(ledger))
+        if records:
+            values, gradient = self.prober.values_and_gradient(state.x, state.steps, block, alive)
+        else:
+            values = self.prober.values(state.x, state.steps, block, alive)
         v = self.difference.quotient(values, self.prober.mu)
         failed = _not_finite(values)
         if failed is not None:
@@ -116,12 +122,10 @@ class Loop:
         estimate = block.combine(self.estimator(v.to(state.x.dtype), block))
         eta = self.rule.size(state.steps, q)
 
-        evaluations = self.difference.evaluations(q)
-        ledger = state.ledger.charge(q, evaluations)
         changes: dict[str, Any] = {}
-        if crosses(self.grid, self.spent(state), self.budget.spent(ledger)):
+        if records:
             loss = values[:, 0] if self.observer.sees_loss else None
-            state = self.observer.record(state, loss, Probe(values, v, estimate))
+            state = self.observer.record(state, loss, Probe(values, v, estimate, gradient))
             ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
             last = values[:, 0]

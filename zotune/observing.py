@@ -20,6 +20,8 @@ class Probe:
     values: Tensor
     v: Tensor
     estimate: Tensor
+    gradient: Tensor | None = None
+    """∇f at the state's points, where it came with the values."""
 
 
 class Observer:
@@ -41,12 +43,14 @@ class Observer:
         """The state with itself on its curve; the loss is looked at unless known already."""
         if probe is not None:
             state = replace(state, diverged=state.diverged | self._out_of_reach(state, probe))
-        state, seen = self.observe(state, loss)
+        state, seen = self.observe(state, loss, None if probe is None else probe.gradient)
         if self._diagnostics and probe is not None:
             seen = replace(seen, diagnostics=self._diagnose(state, probe))
         return replace(state, curve=state.curve.append(seen))
 
-    def observe(self, state: State, loss: Tensor | None = None) -> tuple[State, Observation]:
+    def observe(
+        self, state: State, loss: Tensor | None = None, gradient: Tensor | None = None
+    ) -> tuple[State, Observation]:
         """What is known at the state's points, and the state that remembers the best of them."""
         if loss is None:
             state, loss = self._look(state)
@@ -60,7 +64,7 @@ class Observer:
             diverged=state.diverged | ~finite,
             lost=int((state.diverged | ~finite).sum()),
         )
-        return state, self._observation(state)
+        return state, self._observation(state, gradient)
 
     def _out_of_reach(self, state: State, probe: Probe) -> Tensor:
         """Replicates that have run uphill, so far that mu no longer changes the function."""
@@ -74,9 +78,10 @@ class Observer:
         loss[alive] = self.losses(state.x[alive])
         return replace(state, ledger=state.ledger.monitor()), loss
 
-    def _observation(self, state: State) -> Observation:
+    def _observation(self, state: State, gradient: Tensor | None) -> Observation:
         unknown = state.loss.new_zeros(0)
-        gradient = self.objective.gradient(state.x)
+        if gradient is None:
+            gradient = self.objective.gradient(state.x)
         worst = torch.maximum(state.start_loss, state.loss)
         return Observation(
             queries=state.ledger.queries,

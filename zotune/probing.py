@@ -52,6 +52,16 @@ class Prober:
             values[:, columns.to(values.device)] = piece
         return values
 
+    def values_and_gradient(
+        self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """All values of a step, and ∇f at x where it comes with them for nothing."""
+        parts = self._parts(block.q)
+        whole = alive is None and len(parts) == 1 and self.difference.knows_center
+        if self.objective.stochastic or not whole:
+            return self.values(x, step, block, alive), None
+        return self.objective.values_and_gradient(self._around(x, block, parts[0]))
+
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
         """f as the step sees it, (replicates, n, d) → (replicates, n)."""
         if alive is None:
@@ -71,6 +81,10 @@ class Prober:
         self, x: Tensor, step: int, block: Block, part: range, alive: Tensor | None
     ) -> Tensor:
         """Values at the points of some directions, and at x with the first of them."""
+        return self.sample(self._around(x, block, part), step, alive)
+
+    def _around(self, x: Tensor, block: Block, part: range) -> Tensor:
+        """The points of some directions, and x before the first of them."""
         center = int(self.difference.knows_center and part.start == 0)
         points, sides = self._buffer(center, len(part))
         x, rows = x[:, None], block.rows(part, range(self.objective.dim))
@@ -78,7 +92,7 @@ class Prober:
             points[:, :1] = x
         for sign, side in zip(self.difference.signs, sides, strict=True):
             torch.add(x, rows, alpha=sign * self.mu, out=side)
-        return self.sample(points, step, alive)
+        return points
 
     def _columns(self, part: range, block: Block) -> list[slice]:
         """Where the values of some directions stand among all of a step."""

@@ -91,6 +91,7 @@ class ZOTrainable(tune.Trainable):
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
         config = self._checked(settings)
+        self._loop = None  # two models at a time may be one too many
         self._loop = make_loop(config, self._objective(config))
         self._state = None
         self._sent = -1

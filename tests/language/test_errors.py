@@ -10,8 +10,7 @@ import torch
 
 from tests.language.conftest import made, write_rows
 from zotune.addresses import Keys
-from zotune.errors import ConfigError
-from zotune.language.objective import OutOfMemory
+from zotune.errors import ConfigError, OutOfMemory
 from zotune.language.options import Options
 
 PROMPT = {"head": "words", "template": "{text} it is"}

@@ -14,10 +14,11 @@ from transformers import (
     AutoTokenizer,
 )
 
-from tests.language.conftest import made, needs_minilm, parameters
+from tests.language.conftest import made, needs_minilm, parameters, write_rows
 from zotune.addresses import Keys
 from zotune.language.exported import load_classifier
 from zotune.language.objective import LanguageModel
+from zotune.language.options import Options
 
 
 def disturbed(**options: Any) -> LanguageModel:
@@ -79,6 +80,16 @@ def test_an_export_is_a_model_that_can_be_trained_further(
     batch = objective.batch(keys, 0)
     torch.testing.assert_close(again.loss(batch), objective.loss(batch), rtol=1e-4, atol=1e-5)
     assert again.fingerprint()["revision"].startswith("sha256:")
+
+
+def test_a_head_keeps_the_order_of_its_classes_whatever_the_data_call_them(tmp_path: Path) -> None:
+    rows = [{"text": "a film", "label": name} for name in ("Good", "Bad", "Good", "Bad")]
+    path = str(write_rows(tmp_path / "mine.tsv", rows))
+    first = Options(dataset=path, validation=path, labels=["Good", "Bad"], head="own")
+    LanguageModel(first).export(tmp_path / "model")
+    own: dict[str, Any] = {"model": str(tmp_path / "model"), "dataset": path, "validation": path}
+    assert Options(head="own", **own).prepared().labels == ("Good", "Bad")
+    assert Options(**own).prepared().labels == ("Bad", "Good")
 
 
 def test_a_mean_pooled_model_is_a_base_model_with_its_head_beside_it(

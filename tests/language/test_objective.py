@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from tests.language.conftest import REAL_DATA, made, needs_minilm, needs_real_data, parameters
 from zotune.addresses import Keys
+from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.language.heads import pooled
 from zotune.language.objective import LanguageModel
@@ -16,6 +18,7 @@ from zotune.language.options import Options
 from zotune.language.preparation import prepare
 from zotune.language.tokens import Batch
 from zotune.objectives import build_any_problem, build_problem
+from zotune.weights.loop import WeightsLoop
 
 PROMPTED: dict[str, Any] = {"head": "words", "template": "{text} it is", "words": ["bad", "good"]}
 HEADS: dict[str, dict[str, Any]] = {
@@ -106,6 +109,36 @@ def test_rows_that_are_not_touched_do_not_matter_and_those_that_are_do(
     assert torch.equal(objective.loss(batch), before)
     weight.data[rows] += torch.linspace(0, 1, len(rows))[:, None]
     assert not torch.equal(objective.loss(batch), before)
+
+
+@pytest.mark.parametrize("options", HEADS.values(), ids=HEADS)
+def test_lean_memory_sees_the_same_losses(options: dict[str, Any]) -> None:
+    def factors(memory: str) -> list[list[float]]:
+        settings = {"estimator": "avg", "q": 2, "budget": 6, "step": "constant", "eta": 1e-3}
+        loop = WeightsLoop(parse_config(settings | {"memory": memory}), made(batch=4, **options))
+        loop.advance(loop.init())
+        return loop.log
+
+    assert factors("lean") == factors("fast")
+
+
+def test_an_output_of_its_own_says_its_words_too(tmp_path: Path, keys: Keys) -> None:
+    tied = made(batch=4, **PROMPTED)
+    config, causal = tied.prepared.config, tied.module.inner
+    untied = type(causal)(type(config)(**(config.to_dict() | {"tie_word_embeddings": False})))
+    untied.load_state_dict(causal.state_dict())
+    untied.save_pretrained(tmp_path)
+    tied.prepared.tokenizer.save_pretrained(tmp_path)
+    objective = made(batch=4, model=str(tmp_path), **PROMPTED)
+    batch = objective.batch(keys, 0)
+    assert torch.allclose(objective.loss(batch), tied.loss(batch))
+    rows = objective.touched(batch)
+    assert rows["model.lm_head.weight"].tolist() == sorted(objective.prepared.word_tokens)
+    others = torch.ones(384, dtype=torch.bool)
+    others[rows["model.lm_head.weight"]] = False
+    before = objective.loss(batch)
+    objective.trained["model.lm_head.weight"].data[others] += 1.0
+    assert torch.equal(objective.loss(batch), before)
 
 
 def test_a_tied_embedding_stands_in_the_vector_once_and_reads_its_words_as_well() -> None:

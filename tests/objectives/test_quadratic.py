@@ -108,3 +108,12 @@ def test_with_five_hundred_queries_averaging_loses_and_projection_gains_by_large
 
     assert gap("align", 500) < gap("align", 1) < gap("avg", 500)
     assert gap("avg", 1) < gap("avg", 500)
+
+
+def test_the_gradient_that_comes_with_a_step_s_values_changes_none_of_them() -> None:
+    quadratic = build_problem({"name": "quadratic", "dim": 30})
+    points = torch.randn(4, 6, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values, gradient = quadratic.values_and_gradient(points)
+    assert torch.equal(values.flatten(), quadratic.values(points.flatten(0, 1)))
+    assert gradient is not None
+    assert torch.allclose(gradient, quadratic.gradient(points[:, 0]), rtol=1e-12, atol=1e-10)

@@ -9,22 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import zotune
-from zotune.callbacks import MLflowCurves
+from zotune.cli import main
 from zotune.reporting.series import Series, from_run
 from zotune.study import Study
 
 PROBLEM = {"name": "quadratic", "dim": 10, "condition": 5.0}
 STUDY: dict[str, Any] = {
-    "name": "reported",
+    "name": "mine",
     "question": "Does <averaging> want one query a step?",
     "problem": PROBLEM,
     "budget": 200,
-    "replicates": 3,
+    "replicates": 8,
     "space": {"estimator": ["avg", "align"], "q": [1, 10], "eta": [1, 2]},
-    "fixed": {"curve": True},
+    "claims": [
+        {
+            "name": "one",
+            "says": "Averaging ends lowest with one query.",
+            "best": {"q": 1},
+            "where": {"estimator": "avg"},
+        },
+    ],
+    "tuning": {"over": "eta", "replicates": 2, "theory": 1},
 }
+UNCLAIMED = {key: STUDY[key] for key in STUDY if key not in ("claims", "tuning")}
 
 
 @dataclass(frozen=True)
@@ -44,13 +54,29 @@ def recorded(
     folder = tmp_path_factory.mktemp("reported")
     shutil.copy(empty_store, folder / "mlflow.db")
     uri = f"sqlite:///{folder / 'mlflow.db'}"
-    small = STUDY | {"space": {"estimator": ["avg"], "q": [1]}, "replicates": 1}
+    small = UNCLAIMED | {"space": {"estimator": ["avg"], "q": [1]}, "replicates": 1}
     launches = []
     for study in (small, STUDY):
-        results = Study(**study).run(storage_path=folder, callbacks=[MLflowCurves(uri)])
+        results = Study(**study).run(storage_path=folder, tracking_uri=uri)
         assert not results.errors
         launches.append(Path(results.experiment_path).name)
     return Recorded(uri, *launches)
+
+
+def report(*words: str, code: int = 0) -> str:
+    """Run ``zotune report`` and return what it says."""
+    done = CliRunner().invoke(main, ["report", *words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.fixture(scope="session")
+def written_report(
+    recorded: Recorded, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """The folder of a report of the newest launch, and what the command said."""
+    folder = tmp_path_factory.mktemp("out")
+    return folder, report("mine", "-o", str(folder), "--tracking-uri", recorded.uri)
 
 
 def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Series]:

@@ -16,14 +16,14 @@ from zotune.reporting.series import from_run, pool
 def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
     recorded: Recorded,
 ) -> None:
-    (launch,) = Store.open(recorded.uri).read("reported")
+    (launch,) = Store.open(recorded.uri).read("mine")
     assert launch.launch == recorded.second
     assert launch.file["space"] == STUDY["space"]
     assert not launch.is_running
     assert len(launch.trials) == 8
     for trial in launch.trials:
         chosen = {key: trial.config[key] for key in ("estimator", "q", "eta")}
-        alone = zotune.minimize(PROBLEM, budget=200, replicates=3, **chosen).curve
+        alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **chosen).curve
         for column in ("spent", "loss", "loss_std", "gap", "evaluations"):
             assert trial.curve[column].tolist() == alone[column].tolist()
         assert trial.status == "exhausted"
@@ -33,10 +33,10 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
 
 def test_launches_are_taken_one_at_a_time_unless_more_are_named(recorded: Recorded) -> None:
     store = Store.open(recorded.uri)
-    assert store.launches("reported") == [recorded.second, recorded.first]
-    (first,) = store.read("reported", [recorded.first])
+    assert store.launches("mine") == [recorded.second, recorded.first]
+    (first,) = store.read("mine", [recorded.first])
     assert [trial.name for trial in first.trials] == ["avg q=1"]
-    both = store.read("reported", ["all"])
+    both = store.read("mine", ["all"])
     assert [launch.launch for launch in both] == [recorded.first, recorded.second]
 
 
@@ -44,10 +44,10 @@ def test_a_launch_or_a_study_that_is_not_there_is_named_with_those_that_are(
     recorded: Recorded,
 ) -> None:
     store = Store.open(recorded.uri)
-    with pytest.raises(UnknownNameError, match=f"launch of reported 'x' .*{recorded.first}"):
-        store.read("reported", ["x"])
-    with pytest.raises(UnknownNameError, match=r"study 'report' .*did you mean 'reported'"):
-        store.read("report")
+    with pytest.raises(UnknownNameError, match=f"launch of mine 'x' .*{recorded.first}"):
+        store.read("mine", ["x"])
+    with pytest.raises(UnknownNameError, match=r"study 'mime' .*did you mean 'mine'"):
+        store.read("mime")
 
 
 def test_a_store_that_does_not_exist_is_not_made_by_reading(tmp_path: Path) -> None:

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import zotune
-from tests.reporting.conftest import PROBLEM, STUDY, Recorded, series_of
+from tests.reporting.conftest import PROBLEM, Recorded, report, series_of
 from tests.servers import Server
 from zotune.callbacks.records import ENDED, POINTS, STARTED, params_of
 from zotune.callbacks.spool import Spool
 from zotune.callbacks.stores import open_client
 from zotune.callbacks.tracking import Delivery
-from zotune.cli import main
 from zotune.reporting.figures import curves
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.records import Store
 from zotune.reporting.report import build
-
-
-def report(*words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, ["report", *words])
-    assert done.exit_code == code, done.output
-    return done.output
-
-
-@pytest.fixture(scope="module")
-def written_report(
-    recorded: Recorded, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, str]:
-    """The folder of a report of the newest launch, and what the command said."""
-    folder = tmp_path_factory.mktemp("out")
-    return folder, report("reported", "-o", str(folder), "--tracking-uri", recorded.uri)
 
 
 def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
@@ -51,7 +34,7 @@ def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
     names = ("curves", "guarantee", "final", "best-step", "loss-by-step")
     figures = {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert written == {*figures, "curves.csv", "table.csv", "report.md", "report.html"}
-    (launch,) = Store.open(recorded.uri).read("reported")
+    (launch,) = Store.open(recorded.uri).read("mine")
     assert launch.summary is not None
     attached = open_client(recorded.uri).list_artifacts(launch.summary, "report")
     assert {Path(file.path).name for file in attached} == written
@@ -67,7 +50,7 @@ def test_tables_hold_the_curves_and_the_ends_of_all_configurations(
     assert set(table["launch"]) == {recorded.second}
     for chosen, group in rows.groupby(["estimator", "q", "eta"]):
         settings = dict(zip(("estimator", "q", "eta"), chosen, strict=True))
-        alone = zotune.minimize(PROBLEM, budget=200, replicates=3, **settings)
+        alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **settings)
         assert group["loss"].tolist() == pytest.approx(alone.curve["loss"].tolist(), rel=1e-12)
         (end,) = table.query("estimator == @chosen[0] and q == @chosen[1] and eta == @chosen[2]")[
             "gap"
@@ -76,54 +59,73 @@ def test_tables_hold_the_curves_and_the_ends_of_all_configurations(
         assert end == pytest.approx(group["gap"].iloc[-1], rel=1e-12)
 
 
-def test_two_launches_are_two_sections_and_the_report_is_not_attached(
-    recorded: Recorded, tmp_path: Path
+def test_claims_of_the_study_are_judged_at_both_steps_from_the_records_alone(
+    recorded: Recorded, written_report: tuple[Path, str]
 ) -> None:
-    words = ["-o", str(tmp_path), "--tracking-uri", recorded.uri, "--launch", "all"]
-    told = json.loads(report("reported", *words, "--json"))
-    assert [launch["id"] for launch in told["launches"]] == [recorded.first, recorded.second]
-    assert [len(launch["trials"]) for launch in told["launches"]] == [1, 8]
-    assert told["attached"] is False
-    assert told["not_attached"] == "it is about several launches"
-    titles = re.findall(r"^## (.*)$", (tmp_path / "report.md").read_text(), re.MULTILINE)
-    assert titles == [f"launch {recorded.first}", f"launch {recorded.second}"]
-    assert {"part1-curves.svg", "part2-curves.svg"} <= set(told["files"])
+    (launch,) = Store.open(recorded.uri).read("mine")
+    verdicts = build([launch]).verdicts
+    assert [(v.name, v.step, v.pairs) for v in verdicts] == [
+        ("one", "theory", 6),
+        ("one", "tuned", 6),
+    ]
+    ends = {
+        q: zotune.minimize(PROBLEM, estimator="avg", q=q, eta=1, budget=200, replicates=8)
+        for q in (1, 10)
+    }
+    gaps = {q: _gaps(run)[2:] for q, run in ends.items()}
+    expected = float(np.exp(np.log(gaps[10]).mean() - np.log(gaps[1]).mean())) - 1
+    assert verdicts[0].estimate == pytest.approx(expected, rel=1e-6)
+    assert verdicts[0].verdict == "holds"
+    folder, said = written_report
+    assert "holds at the theory step: Averaging ends lowest with one query." in said
+    assert (
+        "| Averaging ends lowest with one query. | theory | holds | × 1"
+        in (folder / "report.md").read_text()
+    )
 
 
-def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_path: Path) -> None:
-    settings = {"problem": PROBLEM, "estimator": "avg", "budget": 200, "count": "directions"}
-    about = {"launch_id": "now", "experiment": "running", "time": 10**12, "tracking_uri": store}
-    spool = Spool(tmp_path / "spool", about)
-    for q, points in ((1, 200), (10, 57)):
-        rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=200).rows
-        reached = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
+def _gaps(run: zotune.Run) -> np.ndarray[Any, Any]:
+    return run.state.loss.numpy() - float(run.minimum or 0.0)
+
+
+def deliver(folder: Path, uri: str, reached: dict[int, int]) -> Delivery:
+    """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
+    settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
+    about = {"launch_id": "now", "experiment": "delivered", "time": 10**12, "tracking_uri": uri}
+    spool = Spool(folder, about)
+    for q, end in reached.items():
+        rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
+        points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
         trial = {"trial": f"t{q}", "time": 10**12}
         params = params_of(settings | {"q": q})
         spool.append(trial | {"kind": STARTED, "name": f"avg q={q}", "params": params})
-        spool.append(trial | {"kind": POINTS, "points": [p for p in reached if p[0] <= points]})
-        if points == 200:
-            ended = {"status": "FINISHED", "step": 200, "final": reached[-1][1], "tags": {}}
+        spool.append(trial | {"kind": POINTS, "points": [p for p in points if p[0] <= end]})
+        if end == 40:
+            ended = {"status": "FINISHED", "step": 40, "final": points[-1][1], "tags": {}}
             spool.append(trial | {"kind": ENDED, **ended})
-    assert Delivery(tmp_path / "spool", store).advance()
     spool.close()
-    said = report("running", "-o", str(tmp_path / "out"), "--tracking-uri", store)
+    delivery = Delivery(folder, uri)
+    assert delivery.advance()
+    return delivery
+
+
+def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_path: Path) -> None:
+    deliver(tmp_path / "spool", store, {1: 40, 10: 17})
+    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
     assert "2 trials, still running" in said
-    assert "running: avg q=10 at 57 of 200" in said
+    assert "running: avg q=10 at 17 of 40" in said
     assert "not attached: the launch has no summary run yet" in said
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "| avg q=10 | 57 | 200 | 28% |" in text
+    assert "| avg q=10 | 17 | 40 | 42% |" in text
     assert "1 of 2 configurations have not spent their budget" in text
 
 
-def test_a_report_comes_from_a_server_as_well(
-    running_server: Server, tmp_path: Path, shared_ray: None
-) -> None:
+def test_a_report_comes_from_a_server_as_well(running_server: Server, tmp_path: Path) -> None:
     uri = f"http://127.0.0.1:{running_server.port}"
-    small: dict[str, Any] = STUDY | {"name": "served", "space": {"estimator": ["avg", "align"]}}
-    zotune.Study(**small).run(storage_path=tmp_path, callbacks=[zotune.callbacks.MLflowCurves(uri)])
-    said = report("served", "-o", str(tmp_path / "out"), "--tracking-uri", uri)
+    deliver(tmp_path / "spool", uri, {1: 40, 10: 40}).finish()
+    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", uri)
     assert "attached to the launch's summary run" in said
-    (launch,) = Store.open(uri).read("served")
+    (launch,) = Store.open(uri).read("delivered")
     assert launch.summary is not None
     found = open_client(uri).list_artifacts(launch.summary, "report")
     assert "report/report.html" in {file.path for file in found}
@@ -133,14 +135,6 @@ def test_bad_input_is_one_line_and_exit_code_2(recorded: Recorded, tmp_path: Pat
     words = ["nothing", "-o", str(tmp_path / "out"), "--tracking-uri", recorded.uri]
     assert report(*words, code=2).startswith("zotune: study 'nothing' is not known")
     assert not (tmp_path / "out").exists()
-
-
-def test_the_same_records_make_the_same_files(
-    recorded: Recorded, written_report: tuple[Path, str], tmp_path: Path
-) -> None:
-    build(Store.open(recorded.uri).read("reported")).write(tmp_path)
-    for path in written_report[0].iterdir():
-        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_names_cannot_break_out_of_the_page() -> None:

@@ -14,7 +14,7 @@ import zotune
 from zotune.planning import plan
 from zotune.study import Study, load_study
 from zotune.study.points import Sampler
-from zotune.study.studyfile import StudyError, shipped_studies
+from zotune.study.studyfile import StudyError, parse_document, shipped_studies
 from zotune.study.tuning import Plateau, TargetLoss, param_space, scheduler, stopper
 from zotune.theory import REGIMES
 
@@ -209,7 +209,15 @@ def test_tune_gets_the_whole_configuration() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(shipped_studies()))
+OF_VECTORS = [
+    name
+    for name, text in sorted(shipped_studies().items())
+    if parse_document(text).data["problem"]["name"] != "language-model"
+]
+"""The others are tried in ``tests/language``: they take models, and some of them downloads."""
+
+
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_every_study_has_a_question_and_runs_in_smoke_mode(name: str) -> None:
     full = load_study(name)
     small = full.smoke()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
@@ -15,34 +15,6 @@ from zotune.addresses import Keys
 from zotune.weights.objective import WeightsObjective
 
 WORDS, LABELS = 300, 2
-
-
-class Toy(WeightsObjective):
-    """Regression by a network of 161 weights."""
-
-    name = "toy"
-
-    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.module = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
-        self.module.to(dtype).eval().requires_grad_(False)
-        for parameter in self.module.parameters():
-            parameter.normal_(0, 0.3, generator=generator)
-        self.trained = dict(self.module.named_parameters())
-        self.device, self.dtype = torch.device("cpu"), dtype
-        self.x = torch.randn(256, 8, generator=generator).to(dtype)
-        self.y = self.x[:, :1].float().sin() + self.x[:, 1:2].float()
-
-    def batch(self, keys: Keys, step: int) -> Tensor:
-        draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
-        return torch.from_numpy(draws.integers(0, len(self.x), 32))
-
-    def loss(self, batch: Tensor) -> Tensor:
-        return (self.module(self.x[batch]).float() - self.y[batch]).square().mean()
-
-    def validate(self) -> dict[str, float]:
-        with torch.no_grad():
-            return {"loss": float(self.loss(torch.arange(len(self.x))))}
 
 
 class TinyQwen(WeightsObjective):
@@ -98,7 +70,3 @@ def bits(objective: WeightsObjective) -> bytes:
     """All trained weights, bit for bit."""
     flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
     return torch.cat(flat).numpy().tobytes()
-
-
-def settings(**changes: Any) -> dict[str, Any]:
-    return {"estimator": "avg", "q": 3, "budget": 30, "step": "constant", "eta": 1e-3} | changes

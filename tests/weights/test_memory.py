@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from tests.weights.models import TinyQwen, Toy, bits, settings
+from tests.weights.models import TinyQwen, bits
+from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.directions import DIRECTIONS
-from zotune.errors import ConfigError
+from zotune.errors import ConfigError, OutOfMemory
 from zotune.weights import lean, memory
 from zotune.weights.loop import WeightsLoop
 from zotune.weights.objective import WeightsObjective
@@ -101,6 +102,24 @@ def test_lean_refuses_weights_that_are_used_elsewhere(difference: str) -> None:
         finished(objective, memory="lean", difference=difference)
     assert bits(objective) == before
     assert finished(Elsewhere(), memory="fast") == finished(Toy(), memory="fast")
+
+
+class Hungry(Toy):
+    """Asks for more than any machine has."""
+
+    def loss(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.empty(2**50).sum()
+
+    def validate(self) -> dict[str, float]:
+        return {"loss": 0.0}
+
+
+def test_out_of_memory_says_what_to_lower() -> None:
+    objective = Hungry()
+    before = bits(objective)
+    with pytest.raises(OutOfMemory, match=r"set memory='lean', or lower block_bytes .*the batch"):
+        finished(objective)
+    assert bits(objective) == before
 
 
 def test_memory_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,11 +40,6 @@ class Sampler(ABC):
         self.device = device
 
     @property
-    def packs(self) -> bool:
-        """Whether a direction is cheaper to draw again, as bits, than to read from memory."""
-        return False
-
-    @property
     def chunk(self) -> int:
         """The width of coordinates that is cheapest to ask for at a time."""
         return min(self.dim, TILE)
@@ -80,6 +75,11 @@ class TiledSampler(Sampler):
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
+        if self._is_one_tile(out, coordinates):
+            for query, row in zip(queries, out[0], strict=True):
+                chunk = coordinates.start // self._width
+                self._draw(row, self._generators.first(step, query, chunk))
+            return
         if self._shared_steps:
             if queries.start == 0:
                 first = self._first(step)[:, coordinates.start : coordinates.stop]
@@ -88,23 +88,20 @@ class TiledSampler(Sampler):
             queries = range(queries.start - 1, queries.stop - 1)
         for tile, rows, into_rows in _pieces(queries, self._rows):
             for chunk, columns, into_columns in _pieces(coordinates, self._width):
-                into = out[:, into_rows, into_columns]
-                if self._is_whole_tile(into):
-                    self._draw_there(into, step, tile, chunk)
-                    continue
                 drawn = self._tile(step, tile, chunk, rows.stop)
-                for part, replicate in zip(drawn, into, strict=True):
-                    replicate.copy_(part[rows, columns])
+                for part, into in zip(drawn, out[:, into_rows, into_columns], strict=True):
+                    into.copy_(part[rows, columns])
 
-    def _is_whole_tile(self, into: Tensor) -> bool:
-        """Whether a part is one tile of a long row, which can be drawn where it belongs."""
-        whole = self._rows == 1 and into.shape[-1] == self._width
-        return whole and into.dtype == torch.float32 and into.stride(-1) == 1
-
-    def _draw_there(self, into: Tensor, step: int, tile: int, chunk: int) -> None:
-        """Draw a tile without a copy."""
-        for part, generator in zip(into, self._generators.at(step, tile, chunk), strict=True):
-            self._draw(part, generator)
+    def _is_one_tile(self, out: Tensor, coordinates: range) -> bool:
+        """Whether a part is one tile of long rows, which can be drawn where it belongs."""
+        return (
+            self._rows == 1
+            and len(coordinates) == self._width
+            and coordinates.start % self._width == 0
+            and len(out) == 1
+            and out.dtype == torch.float32
+            and out.stride(-1) == 1
+        )
 
     def _first(self, step: int) -> Tensor:
         """The first direction of a step, (replicates, width), kept with those beside it."""

@@ -27,7 +27,11 @@ class Rademacher(TiledSampler):
     unit = 64
 
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
-        out.copy_(unpack(draw_words(out.numel(), generator)).view_as(out))
+        words = draw_words(out.numel(), generator)
+        if out.device.type == "cpu":
+            write_signs(words.numpy().view(np.uint64), out.view(-1))
+        else:
+            out.copy_(unpack(words).view_as(out))
 
     @property
     def packs(self) -> bool:
@@ -37,20 +41,11 @@ class Rademacher(TiledSampler):
     def words(self, step: int, query: int, chunk: int) -> Words:
         """A tile of one direction as bits, of the first replicate; past its end they are 0."""
         size = min(self._width, self.dim - chunk * self._width)
-        generator = next(self._generators.at(step, query, chunk))
+        generator = self._generators.first(step, query, chunk)
         words = draw_words(self._padded(size), generator).numpy().view(np.uint64)
         if size % 64:
             words[-1] &= np.uint64(2 ** (size % 64) - 1)
         return words
-
-    def gram(self, step: int, q: int) -> npt.NDArray[np.float64]:
-        """UᵀU of the first replicate, exact: d less twice the bits in which two rows differ."""
-        differ = np.zeros((q, q), dtype=np.int64)
-        for chunk in range(-(-self.dim // self._width)):
-            words = np.stack([self.words(step, query, chunk) for query in range(q)])
-            for i in range(1, q):
-                differ[i, :i] += np.bitwise_count(words[:i] ^ words[i]).sum(-1, dtype=np.int64)
-        return (self.dim - 2 * (differ + differ.T)).astype(np.float64)
 
 
 def draw_words(bits: int, generator: torch.Generator) -> Tensor:
@@ -60,16 +55,24 @@ def draw_words(bits: int, generator: torch.Generator) -> Tensor:
 
 
 def unpack(words: Tensor) -> Tensor:
-    """Each bit as −1 or 1; by a table of octets on the CPU, where that is five times faster."""
-    if words.device.type == "cpu":
-        return torch.from_numpy(_signs_of_octets()[words.numpy().view(np.uint8)]).flatten()
+    """Each bit as −1 or 1, in int8."""
     octets = words.view(torch.uint8)
     shifts = torch.arange(8, dtype=torch.uint8, device=words.device)
     bits = (octets[:, None] >> shifts) & 1
     return bits.view(torch.int8).mul_(2).sub_(1).flatten()
 
 
+def write_signs(words: Words, out: Tensor) -> None:
+    """Write the first bits of words as −1 or 1 to a row on the CPU, by a table of octets."""
+    octets, signs, table = words.view(np.uint8), out.numpy(), _signs_of_octets()
+    whole = len(signs) // 8
+    np.take(table, octets[:whole], axis=0, out=signs[: 8 * whole].reshape(-1, 8), mode="clip")
+    if len(signs) % 8:
+        signs[8 * whole :] = table[octets[whole], : len(signs) % 8]
+
+
 @cache
 def _signs_of_octets() -> npt.NDArray[np.float32]:
+    """The signs of the eight bits of each octet: a table that stays cached."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return 2 * bits.astype(np.float32) - 1

@@ -15,6 +15,8 @@ from zotune.objectives import PROBLEMS
 from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
 
 PROBLEM = "language-model"
+STUDY_FILE = "study.yaml"
+"""By which a launch's folder is known."""
 LOADERS = {
     "linear": "zotune.language.load_classifier",
     "own": "transformers.AutoModelForSequenceClassification.from_pretrained",
@@ -42,7 +44,8 @@ def export_run(source: Any, folder: str | Path) -> Exported:
 
     Args:
         source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint, of a trial (its
-            last checkpoint) or of a launch (its best trial); or the id of an MLflow run.
+            last checkpoint), of a launch (its best trial) or of a study (its newest launch); or
+            the id of an MLflow run.
         folder: where the model goes; it must be empty, or not exist.
     """
     folder = Path(folder)
@@ -104,11 +107,12 @@ def checkpoint_of(source: Any) -> Iterator[Path]:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint at a path; the last of a trial's folder, the best of a launch's."""
+    """The checkpoint at a path; the last of a trial, the best of a launch or a study's newest."""
     if path.is_file():
         return path
     if (path / FILENAME).is_file():
         return path / FILENAME
+    path = _newest_launch(path)
     last = [trial for trial in (_last(path), *map(_last, _folders(path))) if trial is not None]
     if not last:
         raise CheckpointError(
@@ -116,6 +120,12 @@ def find_checkpoint(path: Path) -> Path:
             "a checkpoint, or the id of an MLflow run"
         )
     return min(last, key=_loss)
+
+
+def _newest_launch(path: Path) -> Path:
+    """The newest launch in a study's folder; any other path as it is."""
+    launches = sorted(child for child in _folders(path) if (child / STUDY_FILE).is_file())
+    return launches[-1] if launches else path
 
 
 def _folders(path: Path) -> list[Path]:

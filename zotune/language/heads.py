@@ -168,12 +168,19 @@ class Worded(Classifier):
         model: Any = self.model
         base = model.base_model
         hidden = base(**batch.inputs, **without_cache(base)).last_hidden_state
-        output = model.get_output_embeddings()
-        bias = None if output.bias is None else output.bias[self.words]
-        logits: Tensor = nn.functional.linear(
-            pooled(hidden, batch, "last"), output.weight[self.words], bias
-        )
-        return logits.float()
+        return self._said(pooled(hidden, batch, "last")).float()
+
+    def _said(self, hidden: Tensor) -> Tensor:
+        """Logits of the words alone. Rows of a tied embedding are looked up, never all multiplied;
+        always by calling the module that owns them, for some probes move weights only then."""
+        model: Any = self.model
+        embedding, output = model.get_input_embeddings(), model.get_output_embeddings()
+        tied = output.weight is embedding.weight and output.bias is None
+        if tied and type(embedding) is nn.Embedding:
+            rows = embedding(torch.tensor(self.words, device=hidden.device))
+            return nn.functional.linear(hidden, rows)
+        logits: Tensor = output(hidden)
+        return logits[:, self.words]
 
     def head_names(self) -> list[str]:
         """None: the words are rows of the model's own output."""

@@ -86,6 +86,15 @@ def _has_head(config: Any) -> bool:
     return any(name.endswith(SEQUENCE) for name in config.architectures or ())
 
 
+def head_order(place: Place, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The labels in the order of a head that was trained on classes of the same names."""
+    config = _read_config(place)
+    theirs = [str(name).lower() for name in config.id2label.values()]
+    ours = {name.lower(): name for name in labels}
+    same = _has_head(config) and sorted(theirs) == sorted(ours)
+    return tuple(ours[name] for name in theirs) if same else labels
+
+
 def _require_classes(place: Place, config: Any, labels: tuple[str, ...]) -> None:
     if config.num_labels != len(labels):
         raise ConfigError(

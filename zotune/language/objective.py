@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from zotune.addresses import Keys
-from zotune.errors import ZotuneError
+from zotune.errors import OutOfMemory
 from zotune.language.exported import write_settings
 from zotune.language.heads import Classifier
 from zotune.language.loading import is_out_of_memory, quiet
@@ -21,10 +21,6 @@ from zotune.language.options import Options
 from zotune.language.preparation import trained_parameters
 from zotune.language.tokens import Batch, batch_rows
 from zotune.weights.objective import WeightsObjective
-
-
-class OutOfMemory(ZotuneError, RuntimeError):
-    """A model or a batch that does not fit."""
 
 
 class LanguageModel(WeightsObjective):

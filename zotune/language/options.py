@@ -111,8 +111,10 @@ class Options:
         return prepare(self)
 
     def located(self) -> dict[str, Any]:
-        """The options that were given, with paths that mean the same in every process."""
+        """The options that were given, with paths and a commit that mean the same everywhere."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.prepared().place.is_on_hub:
+            given["revision"] = self.prepared().place.revision
         for name in ("model", "dataset", "validation"):
             value = given[name]
             if value is not None and Path(value).expanduser().exists():

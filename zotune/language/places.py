@@ -30,6 +30,7 @@ class Place:
     """None for the tiny model, which has no files."""
     revision: str
     """The commit on the hub, or a digest of the files."""
+    is_on_hub: bool = False
 
 
 def find_model(name: str, revision: str, *, weights: bool) -> Place:
@@ -49,7 +50,7 @@ def find_model(name: str, revision: str, *, weights: bool) -> Place:
             "with config.json and *.safetensors, or the name of a model on the hub"
         )
     folder = _from_hub(name, revision, weights=weights)
-    return Place(name, folder, folder.name)
+    return Place(name, folder, folder.name, is_on_hub=True)
 
 
 def digest_of(folder: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from zotune.errors import ConfigError, nearest
 from zotune.language.examples import Data, read_examples
 from zotune.language.heads import Classifier
-from zotune.language.loading import build_classifier, load_config, load_tokenizer
+from zotune.language.loading import build_classifier, head_order, load_config, load_tokenizer
 from zotune.language.options import ALL, HEAD, LORA, Options
 from zotune.language.places import Place, find_model
 from zotune.language.tokens import Tokenised, tokenise
@@ -50,6 +50,9 @@ def prepare(options: Options) -> Prepared:
     """Find the model, read the data, and fit them to each other; no weights are loaded."""
     place = find_model(options.model, options.revision, weights=False)
     data = read_examples(options)
+    if options.head == "own" and options.labels is None:
+        order = head_order(place, data.labels)
+        data = read_examples(replace(options, labels=order)) if order != data.labels else data
     tokenizer = load_tokenizer(place)
     config = load_config(place, data.labels, tokenizer.pad_token_id, options)
     longest = _longest(config, tokenizer)

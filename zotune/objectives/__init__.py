@@ -79,6 +79,13 @@ class Objective:
         """∇f at each row of ``x``, for diagnostics only; None where it is not known."""
         return None
 
+    def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor | None]:
+        """f at a step's points (replicates, n, d), and ∇f at the first of each replicate.
+
+        For steps that a curve records; None where ∇f does not come with the values for nothing.
+        """
+        return self._values_of_blocks(points), None
+
     def start(self) -> Tensor:
         """Where a run begins unless told otherwise, (d,)."""
         return torch.zeros(self.dim, dtype=self.dtype, device=self.device)

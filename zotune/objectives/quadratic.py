@@ -67,7 +67,13 @@ class Quadratic(Objective):
     def values(self, points: Tensor) -> Tensor:
         """½ xᵀAx + bᵀx = xᵀ(½Ax + b)."""
         half_gradient = torch.addmm(self.b, points, self.a, alpha=0.5)
-        return (points * half_gradient).sum(-1)
+        return half_gradient.mul_(points).sum(-1)
+
+    def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Ax + b = 2(½Ax + b) − b, from the product that the values need."""
+        half_gradient = torch.addmm(self.b, points.flatten(0, 1), self.a, alpha=0.5).view_as(points)
+        gradient = torch.sub(2 * half_gradient[:, 0], self.b)
+        return half_gradient.mul_(points).sum(-1), gradient
 
     def gradient(self, x: Tensor) -> Tensor:
         """Ax + b."""

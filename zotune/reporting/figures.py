@@ -120,7 +120,10 @@ def spread_note(series: Iterable[Series], what: str) -> str:
     if counts == [1]:
         return f"{what}: none, because each configuration was run once."
     many = " or ".join(str(count) for count in counts)
-    return f"{what}: the mean ± one standard deviation over {many} replicates (not its error)."
+    return (
+        f"{what}: the mean ± one standard deviation over {many} replicates (not its error); one "
+        "that reaches the bottom of a logarithmic axis is wider than the mean is high."
+    )
 
 
 def _by_panel(series: Sequence[Series]) -> dict[str, list[int]]:
@@ -241,9 +244,9 @@ def final(series: Sequence[Series], *, name: str = "final") -> Drawing:
 
 
 def _with_bars(series: Series, measure: str) -> list[float]:
-    """The ends of a bar; the lower one only where a logarithm of it exists."""
+    """The ends of a bar; the lower one only where a logarithm of it does not run away."""
     value, spread = _end(series, measure), series.last("loss_std") or 0.0
-    return [value, value + spread, *([value - spread] if 0 < spread < value else [])]
+    return [value, value + spread, *([value - spread] if spread < 0.9 * value else [])]
 
 
 def _across(

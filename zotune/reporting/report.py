@@ -156,6 +156,8 @@ def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "")
         second = figures.curves(
             with_bound, name=f"{slug}guarantee", measure=theirs[0].measure, bounds=theirs
         )
+        if "eta" in searched(series) and theirs[0].measure == measure:
+            second.title += ", at the theory's step"
         second.notes += notes_on(with_bound, theirs)
         found.append(second)
     first.notes += notes_on(chosen, of_chosen) if beside else []

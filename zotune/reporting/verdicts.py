@@ -67,6 +67,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def _share(verdict: Verdict, value: float | None) -> str:
+    """A share in per cent, as a factor where it is large, or a plain difference."""
     if value is None:
         return "…"
-    return number(value) if verdict.unit == "difference" else f"{value:+.1%}"
+    if verdict.unit == "difference":
+        return number(value)
+    return f"× {1 + value:.3g}" if value > 10 else f"{value:+.1%}"

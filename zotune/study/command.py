@@ -15,7 +15,7 @@ from zotune.errors import ConfigError
 from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
-from zotune.study.points import label
+from zotune.study.points import label, over_weights
 from zotune.study.quiet import silence
 from zotune.study.running import Outcome, curves, run_launch, store_of
 from zotune.study.studyfile import SUFFIXES, StudyError
@@ -179,26 +179,27 @@ def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: 
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")
-    if (page := _page(request, outcome)) is not None:
-        _say(console, page)
+    for line in _places(request, outcome):
+        _say(console, line)
     if not outcome.interrupted:
         _say(console, f"next: {_next(request, outcome)}")
 
 
-def _page(request: Request, outcome: Outcome) -> str | None:
-    """Where the curves can be looked at, if they went to MLflow."""
+def _places(request: Request, outcome: Outcome) -> list[str]:
+    """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
     from zotune.callbacks.stores import without_credentials
 
     place, store = page_of_launch(outcome.launch.folder), store_of(request.tracking_uri)
     if store is None or not place:
-        return None
-    if is_server(store):
-        return f"page: {without_credentials(store).rstrip('/')}{place}"
-    given = ["--tracking-uri", request.tracking_uri] if request.tracking_uri else []
-    words = shlex.join(["zotune", "ui", outcome.launch.study.name, *given])
-    return f"page: {words} (opens the curves in MLflow, {store})"
+        return []
+    shown, name = without_credentials(store), outcome.launch.study.name
+    given = ["--tracking-uri", shown] if request.tracking_uri else []
+    ui = shlex.join(["zotune", "ui", name, *given])
+    page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
+    report = shlex.join(["zotune", "report", name, *given])
+    return [f"page: {page}", f"report: {report} (figures, tables and verdicts as files)"]
 
 
 def _next(request: Request, outcome: Outcome) -> str:
@@ -206,6 +207,9 @@ def _next(request: Request, outcome: Outcome) -> str:
     words = ["zotune", "run", request.study]
     if request.smoke:
         return f"{shlex.join(words)} (the study at its full size)"
+    if over_weights(outcome.launch.study.problem):
+        taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
+        return f"{shlex.join(taken)} (the best trial's model, for from_pretrained)"
     if "eta" not in outcome.launch.study.space:
         given = [word for setting in request.settings for word in ("--set", setting)]
         tuned = [*given, "--set", "space.eta=[0.5,1,2,4]"]

@@ -40,8 +40,8 @@ def smoked(study: Study) -> dict[str, Any]:
 
 def _sizes(study: Study) -> dict[str, int]:
     options = PROBLEMS[study.problem["name"]].options | study.problem
-    given = {key: options[key] for key in SIZES if key in options}
-    return {key: SIZES[key] if n is None else min(n, SIZES[key]) for key, n in given.items()}
+    given = {key: options[key] for key in SIZES if options.get(key) is not None}
+    return {key: min(size, SIZES[key]) for key, size in given.items()}
 
 
 def _fewer(key: str, written: Any) -> Any:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import prod
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from zotune.blocks import ReplayedBlock
 from zotune.directions import Directions, Sampler
-from zotune.directions.rademacher import Rademacher
+from zotune.directions.rademacher import Rademacher, Words, write_signs
+
+_STRETCH = 4096
+"""Coordinates whose products are summed in float32."""
 
 
 class TileBlock(ReplayedBlock):
@@ -20,10 +26,17 @@ class TileBlock(ReplayedBlock):
         step: of the address.
         q: how many.
         room: float32 (q, d) to keep them in, or None to draw again at every look.
+        desk: float32 (q, a tile's width), where tiles that are not kept are looked at.
     """
 
     def __init__(
-        self, sampler: Sampler, directions: Directions, step: int, q: int, room: Tensor | None
+        self,
+        sampler: Sampler,
+        directions: Directions,
+        step: int,
+        q: int,
+        room: Tensor | None,
+        desk: Tensor,
     ) -> None:
         width = sampler.chunk
         super().__init__(
@@ -37,45 +50,126 @@ class TileBlock(ReplayedBlock):
         self.width = width
         self._room = room
         self._kept = np.zeros((q, -(-self.dim // width)), dtype=bool)
-        self._scratch = torch.empty(0)
+        self._desk = desk
 
-    def rows(self, queries: range, coordinates: range) -> Tensor:
-        """Directions at some coordinates; those of a whole tile are kept."""
-        if self._room is None or not self._is_tile(coordinates):
-            return super().rows(queries, coordinates)
-        tile = coordinates.start // self.width
-        part = self._room[None, queries.start : queries.stop, coordinates.start : coordinates.stop]
-        kept = self._kept[queries.start : queries.stop, tile]
-        if not kept.all():
-            for query in queries:
-                if not self._kept[query, tile]:
-                    into = part[:, query - queries.start : query - queries.start + 1]
-                    self._sampler.fill(into, self._step, range(query, query + 1), coordinates)
+    def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
+        """Directions at a tile, (queries, width), to be used before the next look.
+
+        They are drawn where they can be kept unless ``keep`` is denied: a last look is cheaper at
+        the desk, which stays in the processor's cache.
+        """
+        at = tile.start // self.width
+        kept = self._kept[queries.start : queries.stop, at]
+        if self._room is not None and (keep or kept.all()):
+            part = self._room[queries.start : queries.stop, tile.start : tile.stop]
+            for row, query in enumerate(queries):
+                if not kept[row]:
+                    self._draw(part[row : row + 1], range(query, query + 1), tile)
             kept[:] = True
+            return part
+        part = self._desk[: len(queries), : len(tile)]
+        self._draw(part, queries, tile)
         return part
 
-    def passing(self, coordinates: range) -> Tensor:
-        """All directions at a tile, for one look: what was not kept before is not kept now."""
-        tile = coordinates.start // self.width
-        if self._room is not None and self._kept[:, tile].all():
-            return self.rows(range(self.q), coordinates)
-        shape = (1, self.q, len(coordinates))
-        if self._scratch.shape != shape:
-            self._scratch = torch.empty(shape, device=self._sampler.device)
-        self._sampler.fill(self._scratch, self._step, range(self.q), coordinates)
-        return self._scratch
+    def gram(self) -> Tensor:
+        """UᵀU: float32 products over short stretches, summed in float64."""
+        gram = self._zeros(self.q, self.q)[0]
+        for part in self._chunks():
+            for stretch in torch.split(
+                part[0], part.shape[-1] // _STRETCH * _STRETCH or _STRETCH, 1
+            ):
+                width = min(_STRETCH, stretch.shape[1])
+                u = stretch.view(self.q, -1, width).transpose(0, 1)
+                gram += torch.bmm(u, u.mT).sum(0, dtype=torch.float64)
+        return gram[None]
+
+    def _draw(self, out: Tensor, queries: range, coordinates: range) -> None:
+        self._sampler.fill(out[None], self._step, queries, coordinates)
+
+    def _chunks(self) -> Iterator[Tensor]:
+        """All directions, a tile at a time."""
+        for start in range(0, self.dim, self.width):
+            yield self.look(range(self.q), range(start, min(start + self.width, self.dim)))[None]
+
+
+class SignBlock(TileBlock):
+    """Random signs as packed bits: a thirty-second of the memory, and a Gram matrix by counting.
+
+    Args:
+        room: words (q, tiles, words a tile) to keep them in, or None to draw again at every look.
+    """
+
+    _sampler: Rademacher
+
+    def __init__(
+        self,
+        sampler: Rademacher,
+        directions: Directions,
+        step: int,
+        q: int,
+        room: Words | None,
+        desk: Tensor,
+    ) -> None:
+        super().__init__(sampler, directions, step, q, None, desk)
+        self._words_room = room
 
     def gram(self) -> Tensor:
-        """UᵀU; of random signs by counting bits, of others summed in float64 over tiles."""
-        if isinstance(self._sampler, Rademacher) and self._sampler.packs:
-            return torch.from_numpy(self._sampler.gram(self._step, self.q))[None]
-        return super().gram()
+        """UᵀU: d less twice the bits in which two directions differ."""
+        differ = np.zeros((self.q, self.q), dtype=np.int64)
+        for tile in range(self._kept.shape[1]):
+            words = np.stack([self._words(query, tile) for query in range(self.q)])
+            for i in range(1, self.q):
+                differ[i, :i] += np.bitwise_count(words[:i] ^ words[i]).sum(-1, dtype=np.int64)
+        gram = self.dim - 2 * (differ + differ.T)
+        return torch.from_numpy(gram.astype(np.float64))[None]
+
+    def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
+        """Directions at a tile, unpacked at the desk."""
+        part = self._desk[: len(queries), : len(tile)]
+        for row, query in zip(part, queries, strict=True):
+            write_signs(self._words(query, tile.start // self.width), row)
+        return part
+
+    def _words(self, query: int, tile: int) -> Words:
+        if self._words_room is None:
+            return self._sampler.words(self._step, query, tile)
+        size = -(-min(self.width, self.dim - tile * self.width) // 64)
+        words = self._words_room[query, tile, :size]
+        if not self._kept[query, tile]:
+            words[:] = self._sampler.words(self._step, query, tile)
+            self._kept[query, tile] = True
+        return words
 
     def _diagonal(self) -> Tensor:
-        if isinstance(self._sampler, Rademacher):
-            return self._zeros(self.q) + self.dim
-        return super()._diagonal()
+        return self._zeros(self.q) + self.dim
 
-    def _is_tile(self, coordinates: range) -> bool:
-        whole = min(coordinates.start + self.width, self.dim)
-        return coordinates.start % self.width == 0 and coordinates.stop == whole
+
+class Shelf:
+    """Where blocks of directions are kept from step to step, as far as they may be.
+
+    Args:
+        sampler: of the directions, for one replicate.
+        directions: their entry in the registry.
+        q: the most directions of a step.
+        may_keep: bytes that kept directions may take.
+    """
+
+    def __init__(self, sampler: Sampler, directions: Directions, q: int, may_keep: int) -> None:
+        self._sampler = sampler
+        self._directions = directions
+        self._desk = torch.empty(q, sampler.chunk, dtype=torch.float32, device=sampler.device)
+        self._words: Words | None = None
+        self._room: Tensor | None = None
+        if isinstance(sampler, Rademacher) and sampler.packs:
+            shape = (q, -(-sampler.dim // sampler.chunk), sampler.chunk // 64)
+            fits = 8 * prod(shape) <= may_keep
+            self._words = np.empty(shape, dtype=np.uint64) if fits else None
+        elif 4 * q * sampler.dim <= may_keep:
+            self._room = torch.empty(q, sampler.dim, dtype=torch.float32, device=sampler.device)
+
+    def block(self, step: int, q: int) -> TileBlock:
+        """The first q directions of a step; the block before it loses what it kept."""
+        sampler, desk = self._sampler, self._desk
+        if isinstance(sampler, Rademacher) and sampler.packs:
+            return SignBlock(sampler, self._directions, step, q, self._words, desk)
+        return TileBlock(sampler, self._directions, step, q, self._room, desk)

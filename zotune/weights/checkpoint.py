@@ -20,6 +20,7 @@ from zotune.config import Config
 from zotune.curve import budget_grid
 from zotune.errors import CheckpointError
 from zotune.weights.loop import WeightsLoop
+from zotune.weights.scalars import SCALARS, ScalarLog
 from zotune.weights.state import Point, WeightsState, curve_rows
 
 if TYPE_CHECKING:
@@ -83,21 +84,27 @@ class WeightsRun:
 
 
 def save_weights(loop: WeightsLoop, state: WeightsState, path: Path, **notes: Any) -> Path:
-    """Write weights, state and scalar log; a reader sees the old file or the new one."""
+    """Write weights and state, and the scalar log beside them; each is whole or the old one."""
     loop.require_weights_of(state)
+    if loop.log_is_whole:
+        ScalarLog.of(loop).save(path.with_name(SCALARS))
     plain = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "curve"}
     header = {
         "format": FORMAT,
         "kind": WEIGHTS,
         "fingerprint": loop.fingerprint(),
+        "log_is_whole": loop.log_is_whole,
         "state": plain | {"ledger": asdict(state.ledger)},
         "notes": notes | {"config": loop.config.model_dump(), "status": loop.status(state)},
     }
     tensors = {_WEIGHTS + name: p.data for name, p in loop.objective.trained.items()}
     tensors["velocity"] = loop.updater.velocity
-    tensors["log.factors"] = torch.tensor([a for step in loop.log for a in step]).double()
+    tensors["log.factors"] = torch.tensor(
+        [a for step in loop.log for a in step], dtype=torch.float64
+    )
     tensors["log.sizes"] = torch.tensor([len(step) for step in loop.log], dtype=torch.int64)
-    tensors["curve"] = torch.tensor([point.numbers() for point in state.curve]).double()
+    points = [point.numbers() for point in state.curve]
+    tensors["curve"] = torch.tensor(points, dtype=torch.float64)
     return write_tensors(path, tensors, {"zotune": json.dumps(header)})
 
 
@@ -114,8 +121,16 @@ def load_weights(loop: WeightsLoop, path: Path) -> tuple[WeightsState, dict[str,
     if len(velocity) == len(loop.updater.velocity):
         loop.updater.velocity.copy_(velocity)
     log = [part.tolist() for part in torch.split(factors, sizes.tolist())]
-    loop.continue_from(state, log)
+    before = Config(**header["notes"]["config"])
+    whole = header["log_is_whole"] and same_draws(loop.config, before)
+    loop.continue_from(state, log, log_is_whole=whole)
     return loop.adopt(state), header["notes"]
+
+
+def same_draws(one: Config, other: Config) -> bool:
+    """Whether two configurations move weights alike by the same factors."""
+    keys = ("seed", "replicate", "directions", "momentum")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 
 def load_weights_run(path: Path) -> WeightsRun:

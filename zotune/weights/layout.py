@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from torch import Tensor
 from torch.nn import Parameter
@@ -13,8 +13,7 @@ Span = tuple[int, int]
 """Start and stop in the vector."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A stretch of one parameter inside one tile."""
 
     name: str

@@ -15,17 +15,18 @@ from torch import Tensor
 
 from zotune.addresses import replicate_keys
 from zotune.budget import Budget
-from zotune.config import FAST, LEAN, Config
+from zotune.config import FAST, Config
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, budget_grid, crosses
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.estimators import ESTIMATORS
+from zotune.objectives import dtype_name
 from zotune.steps import StepRule, schedule_factor
-from zotune.weights.block import TileBlock
+from zotune.weights.block import Shelf, TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.lean import LeanProbe
-from zotune.weights.memory import choose_memory
+from zotune.weights.memory import choose_memory, saying_what_to_lower
 from zotune.weights.objective import WeightsObjective
 from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.state import WeightsState, curve_rows
@@ -59,17 +60,22 @@ class WeightsLoop:
         self.grid = budget_grid(config.budget)
         keys = replicate_keys("directions", config.seed, config.rows)
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
-        self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
-        self.layout = Layout(objective.trained, self._sampler.chunk)
+        sampler = self.directions.sampler(objective.dim, keys, objective.device)
+        self.layout = Layout(objective.trained, sampler.chunk)
         self.memory = choose_memory(config, objective)
         """fast or lean."""
         probe = FastProbe if self.memory == FAST else LeanProbe
-        self.probe: Probe = probe(objective, self.layout, self.mu)
         rounding = replicate_keys("rounding", config.seed, config.rows)
-        self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
-        self._room: Tensor | None = self._make_room()
+        may_keep = config.block_bytes if self.memory == FAST else 0
+        with saying_what_to_lower(config):
+            self.probe: Probe = probe(objective, self.layout, self.mu)
+            self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
+            self._shelf = Shelf(sampler, self.directions, config.q, may_keep)
+        self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self.log_is_whole = True
+        """Whether all of the log was made under this configuration's directions and momentum."""
         self._at: int | None = None
         """The step whose weights the module holds; None before the first and inside an update."""
 
@@ -98,8 +104,9 @@ class WeightsLoop:
         q = self.budget.block(state.ledger, self.config.q)
         block = self.block(state.steps, q)
         batch = self.objective.batch(self.batch_keys, state.steps)
-        values = self.probe.values(batch, block, self.difference)
-        v = self.difference.quotient(values, self.mu)
+        with saying_what_to_lower(self.config):
+            values = self.probe.values(batch, block, self.difference)
+        v = self.difference.quotient(values, self.mu).to(self.objective.device)
         if self.config.clip is not None:
             v = v.clamp(-self.config.clip, self.config.clip)
         spent = self.spent(state)
@@ -110,7 +117,6 @@ class WeightsLoop:
         state = replace(state, ledger=ledger, steps=state.steps + 1)
         if state.diverged:
             self._at = state.steps
-            self.log.append([0.0] * q)
             return state
         a = self._size(state.steps - 1, q, spent) * self.estimator(v, block)[0].double()
         return self._moved(state, block, a.tolist())
@@ -164,8 +170,7 @@ class WeightsLoop:
 
     def block(self, step: int, q: int) -> TileBlock:
         """The directions of a step."""
-        room = None if self._room is None else self._room[:q]
-        return TileBlock(self._sampler, self.directions, step, q, room)
+        return self._shelf.block(step, q)
 
     def _seen(self, state: WeightsState, values: Tensor, spent: int) -> WeightsState:
         """The state that has seen a mini-batch's losses."""
@@ -209,18 +214,12 @@ class WeightsLoop:
         )
         return state.recorded(spent)
 
-    def _make_room(self) -> Tensor | None:
-        """Memory for a block of directions, if it may take that much; random signs need none."""
-        shape = (self.config.q, self.objective.dim)
-        too_much = 4 * self.config.q * self.objective.dim > self.config.block_bytes
-        if too_much or self.memory == LEAN or self._sampler.packs:
-            return None
-        return torch.empty(shape, dtype=torch.float32, device=self.objective.device)
-
-    def continue_from(self, state: WeightsState, log: list[list[float]]) -> None:
+    def continue_from(
+        self, state: WeightsState, log: list[list[float]], *, log_is_whole: bool = True
+    ) -> None:
         """Take the module's weights for those of a state that came with this log."""
         self._at = state.steps
-        self.log = log
+        self.log, self.log_is_whole = log, log_is_whole
 
     def require_weights_of(self, state: WeightsState) -> None:
         """Refuse a state whose weights the module does not hold."""
@@ -249,6 +248,21 @@ class WeightsLoop:
                     f"with d={objective.dim}; lower q"
                 )
         _check_parameters(objective)
+
+    @torch.no_grad()
+    def _check_radius(self) -> None:
+        """Refuse a mu that rounding swallows whole, by the first tile of the first direction."""
+        tile, pieces = self.layout.tiles[0], self.layout.pieces[0]
+        u = self.block(0, 1).look(range(1), tile, keep=False)[0]
+        for piece in pieces:
+            base = self.objective.trained[piece.name].view(-1)[piece.inside]
+            moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=torch.empty_like(base))
+            if not torch.equal(moved, base) or self.directions.name == "coordinate":
+                return
+        raise ConfigError(
+            f"mu must move the weights: with mu={self.mu:g} every weight + mu·u rounds to the "
+            f"weight in {dtype_name(self.objective.dtype)}; raise mu, or leave it out"
+        )
 
     def _check_smoothness(self) -> None:
         if self.rule.needs_smoothness and self.config.L is None:

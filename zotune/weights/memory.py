@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from zotune.config import AUTO, FAST, LEAN, Config
-from zotune.errors import ConfigError
+from zotune.errors import ConfigError, OutOfMemory, ZotuneError
 from zotune.weights.objective import WeightsObjective
 
 
@@ -26,6 +28,27 @@ def choose_memory(config: Config, objective: WeightsObjective) -> str:
             f"room, got momentum={config.momentum:g}; set momentum=0, or memory='fast'"
         )
     return chosen
+
+
+@contextmanager
+def saying_what_to_lower(config: Config) -> Iterator[None]:
+    """Errors of allocators as one line that names the settings that save memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, ZotuneError) or not _is_about_memory(error):
+            raise
+        raise OutOfMemory(
+            f"out of memory ({str(error).splitlines()[0][:120]}); set memory='lean', or lower "
+            f"block_bytes (now {config.block_bytes}), the batch or the length of its sequences"
+        ) from error
+
+
+def _is_about_memory(error: Exception) -> bool:
+    told = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        "alloc" in told and "memory" in told
+    )
 
 
 def available_bytes(device: torch.device) -> int:

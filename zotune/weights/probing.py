@@ -16,7 +16,7 @@ from torch.nn import Parameter
 
 from zotune.differences import Difference
 from zotune.weights.block import TileBlock
-from zotune.weights.layout import Layout
+from zotune.weights.layout import Layout, Piece
 from zotune.weights.objective import Batch, WeightsObjective
 
 
@@ -65,23 +65,30 @@ class FastProbe(Probe):
         self._stand_ins = {
             name: part.view_as(p) for (name, p), part in zip(trained.items(), parts, strict=True)
         }
-        self._seen = layout.pieces
+        self._all = self._views(layout.pieces)
+        self._seen = self._all
 
     def begin(self, batch: Batch) -> None:
         """Find out which rows the mini-batch sees."""
-        self._seen = self.layout.seen(self.objective.touched(batch))
+        touched = self.objective.touched(batch)
+        self._seen = self._views(self.layout.seen(touched)) if touched else self._all
 
     def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
         """Fill the copy, and let the parameters point there."""
-        for tile, pieces in zip(self.layout.tiles, self._seen, strict=True):
-            if pieces:
-                u = block.rows(range(query, query + 1), tile)[0, 0]
-                for piece in pieces:
-                    base = self._flat[piece.name][piece.inside]
-                    moved = self._copy[piece.of_vector]
-                    torch.add(base, u[piece.of_tile], alpha=radius, out=moved)
+        for tile, views in zip(self.layout.tiles, self._seen, strict=True):
+            if views:
+                u = block.look(range(query, query + 1), tile)[0]
+                for base, moved, of_tile in views:
+                    torch.add(base, u[of_tile], alpha=radius, out=moved)
         with pointed_at(self.objective.trained, self._stand_ins):
             return self.center(batch)
+
+    def _views(self, pieces: list[list[Piece]]) -> list[list[tuple[Tensor, Tensor, slice]]]:
+        """Of each tile, where weights are read, where they are written, and where u has them."""
+        return [
+            [(self._flat[p.name][p.inside], self._copy[p.of_vector], p.of_tile) for p in inside]
+            for inside in pieces
+        ]
 
 
 @contextmanager

@@ -49,7 +49,7 @@ class Updater:
         for index, (tile, pieces) in enumerate(
             zip(self.layout.tiles, self.layout.pieces, strict=True)
         ):
-            u = block.passing(tile)[0]
+            u = block.look(range(block.q), tile, keep=False)
             change = self._combined(u, a, tile)
             self._rounder.begin(step, index)
             for piece in pieces:

@@ -1,0 +1,80 @@
+"""Directions for weights: replayed, kept and packed, they are the rows that a sampler fills."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from zotune.addresses import replicate_keys
+from zotune.blocks import DenseBlock, ReplayedBlock
+from zotune.directions import DIRECTIONS, TILE
+from zotune.estimators import ESTIMATORS
+from zotune.weights.block import Shelf, SignBlock, TileBlock
+
+CPU = torch.device("cpu")
+DIM, Q, STEP = 2 * TILE + 1003, 6, 5
+KINDS = pytest.mark.parametrize("kind", sorted(DIRECTIONS))
+
+
+def made(kind: str, may_keep: int) -> TileBlock:
+    sampler = DIRECTIONS[kind].sampler(DIM, replicate_keys("directions", 3, [0]), CPU)
+    return Shelf(sampler, DIRECTIONS[kind], Q, may_keep).block(STEP, Q)
+
+
+def dense(kind: str) -> Tensor:
+    sampler = DIRECTIONS[kind].sampler(DIM, replicate_keys("directions", 3, [0]), CPU)
+    rows = torch.empty(1, Q, DIM)
+    sampler.fill(rows, STEP, range(Q), range(DIM))
+    return rows
+
+
+def tiles(block: TileBlock) -> list[range]:
+    return [range(at, min(at + block.width, DIM)) for at in range(0, DIM, block.width)]
+
+
+@KINDS
+@pytest.mark.parametrize("may_keep", [0, 2**30])
+def test_looks_show_the_directions_again_and_again(kind: str, may_keep: int) -> None:
+    block, rows = made(kind, may_keep), dense(kind)[0]
+    for tile in [*tiles(block), *tiles(block)]:
+        part = rows[:, tile.start : tile.stop]
+        assert torch.equal(block.look(range(2, 4), tile), part[2:4])
+        assert torch.equal(block.look(range(Q), tile, keep=False), part)
+
+
+@KINDS
+@pytest.mark.parametrize("may_keep", [0, 2**30])
+def test_the_gram_matrix_is_the_dense_one(kind: str, may_keep: int) -> None:
+    block, rows = made(kind, may_keep), dense(kind).double()
+    expected = rows @ rows.mT
+    assert torch.allclose(block.gram() / DIM, expected / DIM, rtol=0, atol=1e-6)
+    assert torch.allclose(block.diagonal().double(), expected.diagonal(dim1=1, dim2=2), rtol=1e-6)
+
+
+@KINDS
+@pytest.mark.parametrize("estimator", sorted(ESTIMATORS))
+def test_coefficients_are_those_of_a_dense_block(kind: str, estimator: str) -> None:
+    v = torch.linspace(-1, 2, Q, dtype=torch.float64)[None]
+    orthogonal = DIRECTIONS[kind].orthogonal
+    expected = ESTIMATORS[estimator](v, DenseBlock(dense(kind).double(), orthogonal=orthogonal))
+    found = ESTIMATORS[estimator](v, made(kind, 0))
+    assert torch.allclose(found, expected, rtol=1e-5)
+
+
+def test_signs_are_packed_and_their_gram_matrix_is_exact() -> None:
+    block, rows = made("rademacher", 2**30), dense("rademacher").double()
+    assert isinstance(block, SignBlock)
+    assert torch.equal(block.gram(), rows @ rows.mT)
+
+
+def test_a_million_float32_dimensions_do_not_drop_directions() -> None:
+    """A tolerance that grew like d would find every direction dependent on the others."""
+    dim = 2**20
+    sampler = DIRECTIONS["gaussian"].sampler(dim, replicate_keys("directions", 0, [0]), CPU)
+    replayed = ReplayedBlock(sampler, 0, 2, dtype=torch.float32, max_bytes=2**20)
+    rows = replayed.rows(range(2), range(dim))
+    v = torch.ones(1, 2)
+    for block in (replayed, DenseBlock(rows)):
+        estimate = block.combine(block.solve(v))
+        assert torch.allclose((rows @ estimate[..., None])[..., 0], v, rtol=1e-3)

@@ -1,0 +1,124 @@
+"""Updates: small ones arrive in few digits; schedules, clipping and momentum do what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.weights.models import TinyQwen, bits
+from tests.weights.toy import Toy, settings
+from zotune.addresses import replicate_keys
+from zotune.config import parse_config
+from zotune.errors import ConfigError
+from zotune.steps import schedule_factor
+from zotune.weights.layout import Layout
+from zotune.weights.loop import WeightsLoop
+from zotune.weights.rounding import Rounder, round_randomly
+
+HALF = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+
+
+def finished(objective: Any, **changes: Any) -> WeightsLoop:
+    loop = WeightsLoop(parse_config(settings(**changes)), objective)
+    loop.advance(loop.init())
+    return loop
+
+
+@HALF
+def test_small_updates_arrive_in_the_mean(dtype: torch.dtype) -> None:
+    weights = torch.linspace(-2, 2, 4096).to(dtype)
+    start = weights.clone()
+    change = torch.full((4096,), 1e-5)
+    assert torch.equal((start.float() - change).to(dtype)[:100], start[:100])
+    rounder = Rounder(replicate_keys("rounding", 0, [0]), dtype, torch.device("cpu"), 4096)
+    for step in range(200):
+        rounder.begin(step, 0)
+        rounder.subtract(weights, change, slice(0, 4096))
+    moved = (start.double() - weights.double()).mean()
+    assert abs(moved - 200e-5) < 0.1 * 200e-5
+
+
+@HALF
+def test_rounding_keeps_what_the_dtype_holds_and_takes_a_neighbour_of_the_rest(
+    dtype: torch.dtype,
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    held = (torch.randn(20_000, generator=generator) * 10.0 ** torch.arange(-9, 1).repeat(2000)).to(
+        dtype
+    )
+    uniform = torch.randint(0, 4096, (20_000,), generator=generator).add(0.5) / 4096
+    assert torch.equal(round_randomly(held.float(), uniform, dtype), held)
+    between = held.float() * 1.001
+    rounded = round_randomly(between, uniform, dtype)
+    nearest = between.to(dtype)
+    apart = (rounded.view(torch.int16) - nearest.view(torch.int16)).abs()
+    assert int(apart.max()) == 1
+
+
+@HALF
+def test_the_share_that_nothing_moves_is_told(dtype: torch.dtype) -> None:
+    coarse = WeightsLoop(parse_config(settings(mu=1e-7, eta=1e-12)), TinyQwen(dtype))
+    _, row = coarse.report(coarse.step(coarse.init()))
+    assert row["unmoved"] > 0.9
+    fine = WeightsLoop(parse_config(settings()), TinyQwen(dtype))
+    _, row = fine.report(fine.step(fine.init()))
+    assert row["unmoved"] < 0.1
+
+
+def test_a_radius_that_moves_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="mu must move the weights"):
+        WeightsLoop(parse_config(settings(mu=1e-12)), Toy(torch.bfloat16))
+
+
+def test_schedules_shrink_the_factors_with_spent_budget() -> None:
+    level = finished(Toy(), eta=1e-9).log
+    for name in ("linear", "cosine"):
+        log = finished(Toy(), eta=1e-9, schedule=name, warmup=0.2).log
+        shares = [step[0] / plain[0] for step, plain in zip(log, level, strict=True)]
+        expected = [schedule_factor(name, 0.2, 3 * t / 30) for t in range(10)]
+        assert shares == pytest.approx(expected, rel=5e-2, abs=1e-9)
+        assert max(shares) == pytest.approx(1, rel=1e-2)
+
+
+def test_clipping_bounds_what_a_step_believes() -> None:
+    free, bound = (
+        finished(Toy(), eta=1.0, budget=3).log,
+        finished(Toy(), eta=1.0, budget=3, clip=1.0).log,
+    )
+    assert max(map(abs, free[0])) > 1 / 3
+    assert bound[0] == pytest.approx([max(-1 / 3, min(1 / 3, a)) for a in free[0]])
+
+
+def test_momentum_makes_the_last_update_again() -> None:
+    start, still = bits(Toy()), Toy()
+    loop = finished(still, momentum=0.5, budget=6, eta=1e-3)
+    assert [len(a) for a in loop.log] == [3, 3]
+    first, second = (_update(loop, step) for step in range(2))
+    moved = torch.frombuffer(bytearray(start), dtype=torch.float32) - (1.5 * first + second)
+    assert torch.allclose(moved, torch.frombuffer(bytearray(bits(still)), dtype=torch.float32))
+
+
+def _update(loop: WeightsLoop, step: int) -> torch.Tensor:
+    rows = loop.block(step, 3).look(range(3), loop.layout.tiles[0])
+    return torch.tensor(loop.log[step]) @ rows
+
+
+def test_a_layout_covers_every_weight_once_and_finds_rows() -> None:
+    trained = {
+        "a": nn.Parameter(torch.zeros(7, 5)),
+        "b": nn.Parameter(torch.zeros(3)),
+        "c": nn.Parameter(torch.zeros(())),
+    }
+    layout = Layout(trained, 16)
+    covered = [
+        c for pieces in layout.pieces for p in pieces for c in range(layout.dim)[p.of_vector]
+    ]
+    assert covered == list(range(39))
+    seen = layout.seen({"a": torch.tensor([0, 3, 4])})
+    found = [c for pieces in seen for p in pieces for c in range(layout.dim)[p.of_vector]]
+    assert sorted(found) == [*range(5), *range(15, 25), *range(35, 39)]
+    for tile, pieces in zip(layout.tiles, seen, strict=True):
+        assert all(tile[p.of_tile] == range(39)[p.of_vector] for p in pieces)

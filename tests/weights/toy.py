@@ -1,0 +1,44 @@
+"""A network of 161 weights, quick to import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zotune.addresses import Keys
+from zotune.weights.objective import WeightsObjective
+
+
+class Toy(WeightsObjective):
+    """Regression by a network of 161 weights."""
+
+    name = "toy"
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.module = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.module.to(dtype).eval().requires_grad_(False)
+        for parameter in self.module.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+        self.trained = dict(self.module.named_parameters())
+        self.device, self.dtype = torch.device("cpu"), dtype
+        self.x = torch.randn(256, 8, generator=generator).to(dtype)
+        self.y = self.x[:, :1].float().sin() + self.x[:, 1:2].float()
+
+    def batch(self, keys: Keys, step: int) -> Tensor:
+        draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
+        return torch.from_numpy(draws.integers(0, len(self.x), 32))
+
+    def loss(self, batch: Tensor) -> Tensor:
+        return (self.module(self.x[batch]).float() - self.y[batch]).square().mean()
+
+    def validate(self) -> dict[str, float]:
+        with torch.no_grad():
+            return {"loss": float(self.loss(torch.arange(len(self.x))))}
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    return {"estimator": "avg", "q": 3, "budget": 30, "step": "constant", "eta": 1e-3} | changes

@@ -1,0 +1,101 @@
+"""The scalar log: a seed and a few numbers a step, from which the weights can be built again.
+
+A step's update is Σ aᵢ uᵢ, and a direction uᵢ is a function of its address. The start weights, the
+seed and the factors a therefore hold everything: kilobytes for a model of any size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+
+from zotune.addresses import replicate_keys
+from zotune.checkpoint import write_whole
+from zotune.directions import DIRECTIONS
+from zotune.errors import CheckpointError
+from zotune.weights.block import Shelf
+from zotune.weights.layout import Layout
+from zotune.weights.loop import WeightsLoop
+from zotune.weights.updating import Updater
+
+SCALARS = "scalars.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ScalarLog:
+    """All that a run has done to the weights."""
+
+    seed: int
+    replicate: int
+    directions: str
+    momentum: float
+    dim: int
+    dtype: str
+    device: str
+    """Its type; processors and graphics cards draw different numbers."""
+    factors: Sequence[Sequence[float]]
+    """Of each step the factors a of its update Σ aᵢ uᵢ."""
+
+    @classmethod
+    def of(cls, loop: WeightsLoop) -> ScalarLog:
+        """The log of a loop so far."""
+        return cls(
+            seed=loop.config.seed,
+            replicate=loop.config.replicate,
+            directions=loop.config.directions,
+            momentum=loop.config.momentum,
+            dim=loop.objective.dim,
+            dtype=str(loop.objective.dtype).removeprefix("torch."),
+            device=loop.objective.device.type,
+            factors=loop.log,
+        )
+
+    def save(self, path: Path) -> Path:
+        """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
+        return write_whole(path, json.dumps({"format": FORMAT} | asdict(self)).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> ScalarLog:
+        """Read a log; a damaged or foreign file is refused."""
+        try:
+            found: dict[str, Any] = json.loads(path.read_bytes())
+            if found.pop("format") != FORMAT:
+                raise ValueError("of another format")
+            return cls(**found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path} is not a scalar log of this zotune ({error}); it should be {SCALARS} "
+                "beside a checkpoint"
+            ) from None
+
+
+@torch.no_grad()
+def rebuild(trained: Mapping[str, Parameter], log: ScalarLog) -> None:
+    """Move start weights to where the logged run has moved them, bit for bit.
+
+    Args:
+        trained: name → parameter with the start weights, in the order of the run.
+        log: of the run.
+    """
+    first = next(iter(trained.values()))
+    dim = sum(p.numel() for p in trained.values())
+    here = (dim, str(first.dtype).removeprefix("torch."), first.device.type)
+    if here != (log.dim, log.dtype, log.device):
+        raise CheckpointError(
+            f"the log belongs to {log.dim} weights in {log.dtype} on {log.device}, "
+            f"got {here[0]} in {here[1]} on {here[2]}; give the run's start weights"
+        )
+    kind, rows = DIRECTIONS[log.directions], [log.replicate]
+    sampler = kind.sampler(dim, replicate_keys("directions", log.seed, rows), first.device)
+    shelf = Shelf(sampler, kind, max(map(len, log.factors), default=1), 0)
+    rounding = replicate_keys("rounding", log.seed, rows)
+    updater = Updater(trained, Layout(trained, sampler.chunk), rounding, log.momentum)
+    for step, factors in enumerate(log.factors):
+        updater.move(shelf.block(step, len(factors)), step, factors)
