@@ -18,6 +18,8 @@ HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 ALPHA = 0.05
 RATIO, DIFFERENCE = "ratio", "difference"
 LARGEST_LOG = 700.0
+MANIFOLD = 10.0
+"""Shares from which on a person is told a multiple."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,8 @@ def _why(
     (lower, higher), (estimate, low, high) = found.names[at], shown
     side = "above" if estimate >= 0 else "below"
     amount = f"{_amount(abs(estimate), found.unit)} {side}"
+    if found.unit == RATIO and estimate > MANIFOLD:
+        amount = f"at {1 + estimate:.3g} times"
     ends = f"{_amount(low, found.unit)} to {_amount(high, found.unit)}"
     text = f"{higher} ends {amount} {lower} (95 % interval {ends})"
     if len(found.differences) > 1:
@@ -210,6 +214,6 @@ def _why(
 def _amount(value: float, unit: str) -> str:
     if unit == DIFFERENCE or not isfinite(value):
         return f"{value:.3g}"
-    if value > 10:
+    if value > MANIFOLD:
         return f"{1 + value:.3g} times"
     return f"{100 * value:.2g} %" if abs(value) < 0.1 else f"{100 * value:.0f} %"
