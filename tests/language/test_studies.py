@@ -131,21 +131,9 @@ def test_language_studies_are_small_in_smoke_mode() -> None:
         assert loop.status(loop.advance(loop.init(), 20)) == "running"
 
 
-PROMPTED = {"head": "words", "template": "{text} it is", "words": ["bad", "good"]}
-
-
-@pytest.mark.parametrize(
-    ("estimator", "q", "eta", "options"),
-    [("align", 5, 40.0, {}), ("align-diag", 5, 40.0, PROMPTED)],
-    ids=["align", "align-diag"],
-)
-def test_separable_texts_are_told_apart(
-    estimator: str, q: int, eta: float, options: dict[str, Any]
-) -> None:
-    objective = made(train_size=512, validation_size=64, batch=32, **options)
-    _, _, rows = finished(
-        objective, estimator=estimator, q=q, budget=400, eta=eta, report_every=200
-    )
+def test_separable_texts_are_told_apart() -> None:
+    objective = made(train_size=512, validation_size=64, batch=32)
+    _, _, rows = finished(objective, estimator="align", q=5, budget=400, eta=40.0, report_every=200)
     assert rows[0]["accuracy"] < 0.6
     assert rows[-1]["accuracy"] > 0.7
     assert rows[-1]["loss"] < 0.9 * rows[0]["loss"]
