@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -101,3 +102,16 @@ def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
     assert outcome is None
     assert [folder.name for folder in home.iterdir()] == [launch.id]
     assert f"{TINY.study}-small: done, launch {launch.id}" in console.export_text()
+
+
+def test_the_walk_through_the_paper_names_studies_and_figures_that_exist() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "paper.md").read_text(encoding="utf-8")
+    figures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
+    assert len(figures) > 5
+    assert all((docs / figure).is_file() for figure in figures)
+    named = {
+        *re.findall(r"zotune run ([a-z0-9-]+)", text),
+        *re.findall(r"--only ([a-z0-9-]+)", text),
+    }
+    assert named - {"measurements"} <= set(shipped_studies())
