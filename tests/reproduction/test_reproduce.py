@@ -70,6 +70,18 @@ def test_measurements_are_made_once_and_told(tmp_path: Path) -> None:
     assert "times √(q/d) from d = 10 to 10000" in told[1].text[0]
 
 
+def test_measurements_alone_make_a_page_without_a_store(tmp_path: Path) -> None:
+    done = invoke(tmp_path, "--only", "measurements")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "mlflow.db").exists()
+    page = (tmp_path / "page" / "reproduction.html").read_text(encoding="utf-8")
+    assert page.count("<figure") == 3
+    assert {"mse.png", "gram.png", "gram-deviation.png"} <= {
+        file.name for file in (tmp_path / "page").iterdir()
+    }
+
+
+@pytest.mark.faults
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Tune's open files
 @pytest.mark.usefixtures("shared_ray")
 def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def reproduce(request: Request) -> int:
     studies = chosen(request.size, request.only)
     ready: list[Launch] = []
     failed = 0
-    with ray_running():
+    with ray_running() if studies else nullcontext():
         for at, study in enumerate(studies):
             launch, outcome = ensure(study, request, console, f"{at + 1}/{len(studies)} ")
             ready.append(launch)
