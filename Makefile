@@ -1,14 +1,15 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make study   set up, run the headline study with Ray Tune, show its result and its figure
 #   make test    set up, lint, check types, run the tests
-# and one more, for minutes:
+# and two more, for minutes:
 #   make faults  curves in MLflow while servers, drivers and deliverers die
+#   make long    killed drivers, clusters, wheels, models trained and exported
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test faults lint types unit clean
+.PHONY: study test faults long lint types unit clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -31,6 +32,10 @@ unit: $(READY)
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)
 	$(BIN)/python -m pytest -m faults
+
+# Killed drivers, clusters, wheels, models trained and exported: minutes, and so apart.
+long: $(READY)
+	$(BIN)/python -m pytest -m long
 
 # The constraints pin torch to a build without gigabytes of CUDA on a CPU machine.
 $(READY): pyproject.toml constraints.txt

@@ -19,6 +19,7 @@ COMMANDS = re.findall(r"<!-- commands -->\n```\n(.*?)```", PAGE, re.DOTALL)
 SCRIPTS = re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.long
 def test_a_model_is_trained_exported_and_used_as_the_page_says(
     shared_ray: None,
     tmp_path: Path,

@@ -76,7 +76,9 @@ def test_what_cannot_be_had_is_told_with_its_line_before_anything_starts(
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StudyError, match=r":\d+: problem\.(model|dataset) .*\(offline\)"):
+    with pytest.raises(
+        StudyError, match=r":\d+: problem\.(model|dataset) .*(\(offline\)|not installed)"
+    ):
         load_study(name, settings=["problem.revision=no-such-branch"])
 
 

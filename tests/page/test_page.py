@@ -88,6 +88,7 @@ def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     keep_picture(browser, "mlflow-page")
 
 
+@pytest.mark.long
 def test_launches_of_two_studies_stand_side_by_side(
     shared_ray: None, running_server: Server, printed_page: str, browser: Chrome, tmp_path: Path
 ) -> None:

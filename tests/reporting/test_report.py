@@ -120,6 +120,7 @@ def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_pat
     assert "1 of 2 configurations have not spent their budget" in text
 
 
+@pytest.mark.long
 def test_a_report_comes_from_a_server_as_well(running_server: Server, tmp_path: Path) -> None:
     uri = f"http://127.0.0.1:{running_server.port}"
     deliver(tmp_path / "spool", uri, {1: 40, 10: 40}).finish()

@@ -206,6 +206,7 @@ THEIR_STUDY = """
 """
 
 
+@pytest.mark.long
 def test_a_project_with_callbacks_and_studies_of_its_own(tmp_path: Path) -> None:
     for name in ("callbacks", "studies"):
         (tmp_path / name).mkdir()
@@ -239,6 +240,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed
 
 
+@pytest.mark.long
 def test_an_installed_wheel_rather_than_the_source_tree(wheel: Path, tmp_path: Path) -> None:
     text = THEIR_STUDY.format(
         before="", init="", trainable="zotune.ZOTrainable", storage=tmp_path / "results"

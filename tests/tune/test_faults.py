@@ -172,6 +172,7 @@ DRIVER = """
 """
 
 
+@pytest.mark.long
 def test_a_killed_driver_is_restored_and_every_curve_is_the_undisturbed_one(tmp_path: Path) -> None:
     (tmp_path / "driver.py").write_text(textwrap.dedent(DRIVER))
 
@@ -251,6 +252,7 @@ CLUSTER = """
 """
 
 
+@pytest.mark.long
 def test_a_node_removed_moves_its_trials_and_the_command_line_uses_what_is_left(
     tmp_path: Path,
 ) -> None:

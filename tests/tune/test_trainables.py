@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import zotune
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
-from zotune.trainables import CURVE, ZOTrainable
+from zotune.trainables import CURVE, LOSSES, ZOTrainable
 
 CONFIG: dict[str, Any] = {
     "problem": {"name": "quadratic", "dim": 12},
@@ -112,6 +112,7 @@ def test_curve_points_travel_only_when_asked_for(make: Make) -> None:
     trial = make(curve=True)
     points = [point for row in finish(trial) for point in row[CURVE]]
     assert trial._state is not None
+    assert points[-1].pop(LOSSES) == trial._state.loss.tolist()
     assert points == trial._loop.curve_rows(trial._state)
 
 
