@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -299,22 +300,27 @@ def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
 
 
+def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: int) -> None:
+    """Run a bench with its progress shown, and print what it found as its room tells it."""
+    from rich.console import Console
+
+    console = Console(stderr=as_json)
+    with console.status("starting") as status:
+        found = list(bench(**sizes, on_case=status.update))
+    if as_json:
+        click.echo(json.dumps(room.as_records(found), indent=2))
+    else:
+        console.print(room.table(found))
+
+
 @bench_group.command("classical")
 @click.option("--rounds", default=7, show_default=True, help="Turns that each work takes.")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def bench_classical(rounds: int, as_json: bool) -> None:
     """The core: a step beside the raw objective and the raw draws, one thread."""
-    from rich.console import Console
+    from zotune.bench import classical
 
-    from zotune.bench.classical import as_records, classical, table
-
-    console = Console(stderr=as_json)
-    with console.status("starting") as status:
-        measurements = list(classical(rounds=rounds, on_case=status.update))
-    if as_json:
-        click.echo(json.dumps(as_records(measurements), indent=2))
-    else:
-        console.print(table(measurements))
+    _measure(classical, classical.classical, as_json, rounds=rounds)
 
 
 @bench_group.command("study")
@@ -324,17 +330,9 @@ def bench_classical(rounds: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
     """Ray Tune: a study beside plain processes, trivial trials, and the stock way; minutes."""
-    from rich.console import Console
+    from zotune.bench import study
 
-    from zotune.bench.study import as_records, bench, table
-
-    console = Console(stderr=as_json)
-    with console.status("starting") as status:
-        found = bench(dim=dim, budget=budget, trials=trials, on_case=status.update)
-    if as_json:
-        click.echo(json.dumps(as_records(found), indent=2))
-    else:
-        console.print(table(found))
+    _measure(study, study.bench, as_json, dim=dim, budget=budget, trials=trials)
 
 
 @bench_group.command("lm")
@@ -342,17 +340,9 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def bench_lm(rounds: int, as_json: bool) -> None:
     """A language model's weights: a step beside its forward passes and MeZO; memory; minutes."""
-    from rich.console import Console
+    from zotune.bench import lm
 
-    from zotune.bench.lm import as_records, lm, table
-
-    console = Console(stderr=as_json)
-    with console.status("starting") as status:
-        measurements = list(lm(rounds=rounds, on_case=status.update))
-    if as_json:
-        click.echo(json.dumps(as_records(measurements), indent=2))
-    else:
-        console.print(table(measurements))
+    _measure(lm, lm.lm, as_json, rounds=rounds)
 
 
 @bench_group.command("logging")
@@ -362,17 +352,9 @@ def bench_lm(rounds: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def bench_logging(trials: int, as_json: bool) -> None:
     """Points a second into MLflow, on sqlite and over http, beside Ray's own callback."""
-    from rich.console import Console
+    from zotune.bench import logging
 
-    from zotune.bench.logging import as_records, logging, table
-
-    console = Console(stderr=as_json)
-    with console.status("starting") as status:
-        measurements = list(logging(trials=trials, on_case=status.update))
-    if as_json:
-        click.echo(json.dumps(as_records(measurements), indent=2))
-    else:
-        console.print(table(measurements))
+    _measure(logging, logging.logging, as_json, trials=trials)
 
 
 if __name__ == "__main__":
