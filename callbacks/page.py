@@ -258,7 +258,8 @@ def page_path(experiments: Sequence[str], key: str) -> str:
     if len(experiments) == 1:
         place = f"experiments/{experiments[0]}/runs?"
     else:
-        place = f"compare-experiments/s?experiments={quote(json.dumps(list(experiments)))}&"
+        ids = json.dumps(list(experiments), separators=(",", ":"))
+        place = f"compare-experiments/s?experiments={quote(ids)}&"
     return f"/#/{place}viewStateShareKey={key}&compareRunsMode=CHART&workflowType=machine_learning"
 
 
