@@ -221,6 +221,8 @@ def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_pa
         assert torch.equal(run.x, alone.x)
         assert run.curve["loss"].tolist() == alone.curve["loss"].tolist()
         assert run.state.ledger.evaluations == alone.state.ledger.evaluations
+        rows = (trial / "result.json").read_text().splitlines()
+        assert json.loads(rows[0])["spent"] > 96  # what was spent is not spent again
     assert json.loads((Path(before["folder"]) / "launch.json").read_text())["state"] == "finished"
 
 
