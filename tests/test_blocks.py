@@ -87,6 +87,30 @@ def test_align_recovers_the_gradient_at_q_equal_to_d() -> None:
     assert same(dense.combine(dense.solve(v)), g, rtol=1e-6)
 
 
+@pytest.mark.parametrize("q", [2, 15, 16, 17, 29, 30])
+def test_every_way_of_solving_agrees_with_the_factors_of_u(q: int) -> None:
+    """Half of the dimensions at most, between, and all: Cholesky, QR and LU."""
+    dense, _ = pair(DIRECTIONS["gaussian"], 30, q, max_bytes=1)
+    rows = dense.rows(range(q), range(30))
+    v = torch.randn(2, q, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    expected = torch.linalg.lstsq(rows, v[..., None]).solution[..., 0]
+    assert same(dense.combine(dense.solve(v)), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [10, 40])
+def test_nearly_dependent_directions_keep_their_digits(q: int) -> None:
+    """Through UᵀU, whose condition is above 1e12 here, four digits would be left at best."""
+    generator = torch.Generator().manual_seed(4)
+    rows = torch.randn(3, q, 40, dtype=torch.float64, generator=generator)
+    nudge = torch.randn(40, dtype=torch.float64, generator=generator)
+    rows[1, -1] = rows[1, 0] + 1e-6 * nudge
+    g = torch.randn(3, 40, dtype=torch.float64, generator=generator)
+    estimate = _align(rows, g)
+    v = torch.einsum("rqd,rd->rq", rows, g)
+    assert same(estimate, torch.linalg.lstsq(rows, v[..., None]).solution[..., 0], rtol=1e-7)
+    assert torch.equal(estimate[1], _align(rows[1:2], g[1:2])[0])
+
+
 @given(data=st.data())
 def test_dependent_directions_give_the_projection_on_their_span(data: st.DataObject) -> None:
     d, rank, q = 12, data.draw(st.integers(1, 6)), data.draw(st.integers(6, 12))

@@ -52,7 +52,10 @@ class Observer:
         self, state: State, loss: Tensor | None = None, gradient: Tensor | None = None
     ) -> tuple[State, Observation]:
         """What is known at the state's points, and the state that remembers the best of them."""
-        if loss is None:
+        average = None
+        if loss is None and self.objective.stochastic and not bool(state.diverged.any()):
+            state, loss, average, gradient = self._look_at_both(state)
+        elif loss is None:
             state, loss = self._look(state)
         finite = loss.isfinite() & ~state.diverged
         better = finite & (loss < state.best_loss)
@@ -64,7 +67,7 @@ class Observer:
             diverged=state.diverged | ~finite,
             lost=int((state.diverged | ~finite).sum()),
         )
-        return state, self._observation(state, gradient)
+        return state, self._observation(state, gradient, average)
 
     def _out_of_reach(self, state: State, probe: Probe) -> Tensor:
         """Replicates that have run uphill, so far that mu no longer changes the function."""
@@ -78,7 +81,15 @@ class Observer:
         loss[alive] = self.losses(state.x[alive])
         return replace(state, ledger=state.ledger.monitor()), loss
 
-    def _observation(self, state: State, gradient: Tensor | None) -> Observation:
+    def _look_at_both(self, state: State) -> tuple[State, Tensor, Tensor, Tensor | None]:
+        """Losses of the points and of their averages, and ∇f, by one pass over the data."""
+        points = torch.stack([state.x, self._average(state)], 1)
+        values, gradient = self.objective.values_and_gradient(points)
+        return replace(state, ledger=state.ledger.monitor()), values[:, 0], values[:, 1], gradient
+
+    def _observation(
+        self, state: State, gradient: Tensor | None, average_loss: Tensor | None
+    ) -> Observation:
         unknown = state.loss.new_zeros(0)
         if gradient is None:
             gradient = self.objective.gradient(state.x)
@@ -93,7 +104,7 @@ class Observer:
             best_loss=state.best_loss,
             diverged=state.diverged,
             grad_norm2=unknown if gradient is None else gradient.square().sum(-1),
-            average_loss=self._average_loss(state),
+            average_loss=self._average_loss(state) if average_loss is None else average_loss,
             diagnostics=unknown.new_full((3 if self._diagnostics else 0,), torch.nan),
         )
 
@@ -101,9 +112,11 @@ class Observer:
         """The loss of the weighted average of the iterates, where it is kept."""
         if not self.objective.stochastic:
             return state.loss.new_zeros(0)
-        if state.average_weight == 0:
-            return state.loss
-        return self.losses(state.average / state.average_weight)
+        return self.losses(self._average(state))
+
+    def _average(self, state: State) -> Tensor:
+        """The weighted average of the iterates before this one; at the start, the start."""
+        return state.average / state.average_weight if state.average_weight else state.x
 
     def _diagnose(self, state: State, probe: Probe) -> Tensor:
         """Means over replicates: signal over rounding in v, cosine with ∇f, weights mu misses."""

@@ -193,3 +193,11 @@ def test_a_batch_must_hold_a_sample() -> None:
         ConfigError, match=r"problem\.batch must be a whole number of at least 1, got 0"
     ):
         build_problem({"name": "stochastic-logistic", "batch": 0})
+
+
+def test_one_pass_gives_the_losses_of_both_points_and_the_gradient_of_the_first() -> None:
+    loss = StochasticLogistic(dim=7, samples=40, batch=4)
+    points = torch.randn(3, 2, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values, gradient = loss.values_and_gradient(points)
+    torch.testing.assert_close(values, loss.values(points.flatten(0, 1)).view(3, 2))
+    torch.testing.assert_close(gradient, loss.gradient(points[:, 0]))

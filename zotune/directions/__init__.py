@@ -29,6 +29,8 @@ SHARED_STEPS = 8
 """Steps whose first directions share a tile."""
 FIRSTS = -1
 """The address of that tile among those of a step."""
+TOGETHER = 2**17
+"""Values of several replicates that are drawn before they are copied; more would leave the cache."""
 
 
 class Sampler(ABC):
@@ -88,9 +90,9 @@ class TiledSampler(Sampler):
             queries = range(queries.start - 1, queries.stop - 1)
         for tile, rows, into_rows in _pieces(queries, self._rows):
             for chunk, columns, into_columns in _pieces(coordinates, self._width):
-                drawn = self._tile(step, tile, chunk, rows.stop)
-                for part, into in zip(drawn, out[:, into_rows, into_columns], strict=True):
-                    into.copy_(part[rows, columns])
+                into = out[:, into_rows, into_columns]
+                for replicates, drawn in self._tile(step, tile, chunk, rows.stop):
+                    into[replicates].copy_(drawn[:, rows, columns])
 
     def _is_one_tile(self, out: Tensor, coordinates: range) -> bool:
         """Whether a part is one tile of long rows, which can be drawn where it belongs."""
@@ -114,18 +116,25 @@ class TiledSampler(Sampler):
             self._firsts = tile, kept
         return self._firsts[1][:, row]
 
-    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[Tensor]:
-        """The first rows of a tile for each replicate in turn, in a scratch that stays cached.
+    def _tile(
+        self, step: int, tile: int, chunk: int, rows: int
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """The first rows of a tile, some replicates at a time, in a scratch that stays cached.
 
         Devices whose draws depend on the size draw the tile whole.
         """
         width = min(self._width, self._padded(self.dim - chunk * self._width))
         shape = (rows if self._generators.prefix_stable else self._rows, width)
-        if self._scratch.shape != shape:
-            self._scratch = torch.empty(shape, device=self.device, dtype=torch.float32)
-        for generator in self._generators.at(step, tile, chunk):
-            self._draw(self._scratch, generator)
-            yield self._scratch
+        if self._scratch.shape[1:] != shape:
+            together = min(len(self.keys), max(1, TOGETHER // (shape[0] * width)))
+            self._scratch = self._scratch.new_empty(together, *shape)
+        together, first = len(self._scratch), 0
+        parts = self._scratch.unbind()
+        for at, generator in enumerate(self._generators.at(step, tile, chunk)):
+            self._draw(parts[at - first], generator)
+            if at - first + 1 == together or at + 1 == len(self.keys):
+                yield slice(first, at + 1), self._scratch[: at + 1 - first]
+                first = at + 1
 
     def _padded(self, n: int) -> int:
         return -(-n // self.unit) * self.unit

@@ -96,6 +96,12 @@ class StochasticLogistic(Objective):
         """The penalised mean over all samples."""
         return mean_softplus(points @ self._rows.mT) + self._penalty(points)
 
+    def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Over all samples, whose margins both need."""
+        margins = points @ self._rows.mT
+        gradient = self._gradient(points[:, 0], margins[:, 0])
+        return mean_softplus(margins) + self._penalty(points), gradient
+
     def sample(self, keys: Keys, step: int) -> Callable[[Tensor], Tensor]:
         """The penalised mean over the mini-batch of each replicate at this step."""
         index = self.batch_indices(keys, step)
@@ -113,13 +119,16 @@ class StochasticLogistic(Objective):
 
     def gradient(self, x: Tensor) -> Tensor:
         """∇f over all samples."""
-        mean = (x @ self._rows.mT).sigmoid_() @ self._rows / self._samples
-        return mean.add_(x, alpha=self._rho)
+        return self._gradient(x, x @ self._rows.mT)
 
     def fingerprint(self) -> dict[str, Any]:
         """The instance as well as the shape."""
         instance = {"samples": self._samples, "batch": self._batch, "rho": self._rho}
         return super().fingerprint() | {"seed": self._seed} | instance
+
+    def _gradient(self, x: Tensor, margins: Tensor) -> Tensor:
+        mean = margins.sigmoid() @ self._rows / self._samples
+        return mean.add_(x, alpha=self._rho)
 
     def _penalty(self, points: Tensor) -> Tensor:
         square: Tensor = torch.linalg.vector_norm(points, dim=-1).square_()
