@@ -105,10 +105,11 @@ def test_nearly_dependent_directions_keep_their_digits(q: int) -> None:
     nudge = torch.randn(40, dtype=torch.float64, generator=generator)
     rows[1, -1] = rows[1, 0] + 1e-6 * nudge
     g = torch.randn(3, 40, dtype=torch.float64, generator=generator)
-    estimate = _align(rows, g)
     v = torch.einsum("rqd,rd->rq", rows, g)
-    assert same(estimate, torch.linalg.lstsq(rows, v[..., None]).solution[..., 0], rtol=1e-7)
-    assert torch.equal(estimate[1], _align(rows[1:2], g[1:2])[0])
+    c = DenseBlock(rows).solve(v)
+    expected = torch.linalg.lstsq(rows, v[..., None]).solution[..., 0]
+    assert same(DenseBlock(rows).combine(c), expected, rtol=1e-7)
+    assert torch.equal(c[1], DenseBlock(rows[1:2]).solve(v[1:2])[0])
 
 
 @given(data=st.data())

@@ -30,7 +30,7 @@ SHARED_STEPS = 8
 FIRSTS = -1
 """The address of that tile among those of a step."""
 TOGETHER = 2**17
-"""Values of several replicates that are drawn before they are copied; more would leave the cache."""
+"""Values of several replicates that are drawn before one copy; more would leave the cache."""
 
 
 class Sampler(ABC):
@@ -116,9 +116,7 @@ class TiledSampler(Sampler):
             self._firsts = tile, kept
         return self._firsts[1][:, row]
 
-    def _tile(
-        self, step: int, tile: int, chunk: int, rows: int
-    ) -> Iterator[tuple[slice, Tensor]]:
+    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
         """The first rows of a tile, some replicates at a time, in a scratch that stays cached.
 
         Devices whose draws depend on the size draw the tile whole.
