@@ -9,7 +9,7 @@ import pytest
 import zotune
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
 from zotune.errors import ConfigError, UnknownNameError
-from zotune.reporting.records import Store
+from zotune.reporting.records import Store, _from_server, histories
 from zotune.reporting.series import from_run, pool
 
 
@@ -29,6 +29,20 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
         assert trial.status == "exhausted"
         assert (trial.spent, trial.budget) == (200, 200)
         assert trial.config["problem"] == PROBLEM
+
+
+def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Store.open(recorded.uri).client
+    experiment = client.get_experiment_by_name("mine")
+    assert experiment is not None
+    runs = list(client.search_runs([experiment.experiment_id]))
+    monkeypatch.setattr("zotune.reporting.records.RUNS", 4)  # fewer than there are
+    assert len(runs) == 11
+    found = histories(client, runs)
+    assert found == [_from_server(client, run) for run in runs]
+    assert sum(map(bool, found)) == 9  # the summaries have no curves
 
 
 def test_launches_are_taken_one_at_a_time_unless_more_are_named(recorded: Recorded) -> None:

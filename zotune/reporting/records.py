@@ -26,6 +26,7 @@ from zotune.errors import ConfigError, unknown
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Experiment, Run
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from mlflow.tracking import MlflowClient
 
 METRICS = (
@@ -46,6 +47,10 @@ ALL = "all"
 """In place of a launch's id: every launch."""
 AT_ONCE = 8
 """Requests on their way at one time; a server is waited for, not computed with."""
+RUNS = 500
+"""Runs that one query of a database names."""
+History = dict[str, dict[int, float]]
+"""Of each metric, its value at each step."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +166,10 @@ class Store:
     def _launch(self, study: str, launch: str, runs: list[Run]) -> LaunchRecord:
         summary = next((r for r in runs if r.data.tags.get(KIND) == "summary"), None)
         trials = [run for run in runs if run.data.tags.get(KIND) == "trial"]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            records = list(pool.map(self._trial, trials))
+        records = [
+            self._trial(run, history)
+            for run, history in zip(trials, histories(self.client, trials), strict=True)
+        ]
         return LaunchRecord(
             study=study,
             launch=launch,
@@ -172,7 +179,7 @@ class Store:
             summary=None if summary is None else summary.info.run_id,
         )
 
-    def _trial(self, run: Run) -> TrialRecord:
+    def _trial(self, run: Run, history: History) -> TrialRecord:
         tags = run.data.tags
         return TrialRecord(
             run_id=run.info.run_id,
@@ -180,29 +187,11 @@ class Store:
             name=str(run.info.run_name),
             status="running" if run.info.status == "RUNNING" else tags.get(STATUS, "finished"),
             config=nested(run.data.params),
-            curve=self._curve(run),
+            curve=_curve(run, history),
             counters={k: v for k, v in run.data.metrics.items() if k in COUNTERS},
             losses=_losses(tags.get(FINAL_LOSSES)),
             error=tags.get("zotune.error", ""),
         )
-
-    def _curve(self, run: Run) -> pd.DataFrame:
-        """All points of a run, and its last values, which may lie past the last point."""
-        import pandas as pd
-
-        values = {
-            key: {m.step: m.value for m in self.client.get_metric_history(run.info.run_id, key)}
-            for key in METRICS
-            if key in run.data.metrics
-        }
-        for metric in run.data._metric_objs:
-            key = metric.key.removeprefix(FINAL)
-            if metric.key.startswith(FINAL) and key in METRICS:
-                values.setdefault(key, {}).setdefault(metric.step, metric.value)
-        if "loss" not in values:
-            return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
-        values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
-        return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
 
     def _study_file(self, run_id: str) -> dict[str, Any]:
         """The study as it was run; empty where no study file was recorded."""
@@ -215,6 +204,59 @@ class Store:
                 return {}
             loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         return loaded if isinstance(loaded, dict) else {}
+
+
+def histories(client: MlflowClient, runs: Sequence[Run]) -> list[History]:
+    """The curves of many runs: by one query where the store is a database, else key by key."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store = client._tracking_client.store
+    if isinstance(store, SqlAlchemyStore):
+        return _from_database(store, [run.info.run_id for run in runs])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(partial(_from_server, client), runs))
+
+
+def _from_server(client: MlflowClient, run: Run) -> History:
+    return {
+        key: {m.step: m.value for m in client.get_metric_history(run.info.run_id, key)}
+        for key in METRICS
+        if key in run.data.metrics
+    }
+
+
+def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
+    """Plain rows; MLflow's own reading makes two objects of each, and takes 40 times as long."""
+    from mlflow.store.tracking.dbmodels.models import SqlMetric
+    from sqlalchemy import select
+
+    metric: Any = SqlMetric
+    found: dict[str, History] = {run_id: {} for run_id in ids}
+    with store.ManagedSessionMaker() as session:
+        for at in range(0, len(ids), RUNS):
+            wanted = (
+                select(metric.run_uuid, metric.key, metric.step, metric.value)
+                .where(metric.run_uuid.in_(ids[at : at + RUNS]), metric.key.in_(METRICS))
+                .order_by(metric.timestamp)
+            )
+            for run_id, key, step, value in session.execute(wanted):
+                found[run_id].setdefault(key, {})[step] = value
+    return list(found.values())
+
+
+def _curve(run: Run, history: History) -> pd.DataFrame:
+    """All points of a run, and its last values, which may lie past the last point."""
+    import pandas as pd
+
+    values = {key: dict(history[key]) for key in METRICS if key in history}
+    for metric in run.data._metric_objs:
+        key = metric.key.removeprefix(FINAL)
+        if metric.key.startswith(FINAL) and key in METRICS:
+            values.setdefault(key, {}).setdefault(metric.step, metric.value)
+    if "loss" not in values:
+        return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
+    values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
+    return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
 
 
 def _every_run(client: MlflowClient, experiment: str) -> Iterator[Run]:
