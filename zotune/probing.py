@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -11,6 +14,16 @@ from zotune.config import Config
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.objectives import Objective
+
+
+class Room(NamedTuple):
+    """Points around x, and the parts of them that are filled apart."""
+
+    points: Tensor
+    center: Tensor | None
+    """x itself, where it is among them."""
+    sides: Sequence[Tensor]
+    """The directions, a side each."""
 
 
 class Prober:
@@ -27,7 +40,7 @@ class Prober:
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self._batch_keys = replicate_keys("batches", config.seed, config.rows)
         self._rows = torch.empty(0)
-        self._points: tuple[tuple[int, int], Tensor, list[Tensor]] | None = None
+        self._points: tuple[tuple[int, int], Room] | None = None
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
@@ -43,9 +56,9 @@ class Prober:
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
         parts = self._parts(block.q)
+        if len(parts) == 1:
+            return self._piece(x, step, block, parts[0], alive)
         pieces = [self._piece(x, step, block, part, alive) for part in parts]
-        if len(pieces) == 1:
-            return pieces[0]
         values = pieces[0].new_empty(len(x), self.difference.evaluations(block.q))
         for part, piece in zip(parts, pieces, strict=True):
             columns = torch.cat([torch.arange(s.start, s.stop) for s in self._columns(part, block)])
@@ -85,14 +98,13 @@ class Prober:
 
     def _around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
-        center = int(self.difference.knows_center and part.start == 0)
-        points, sides = self._buffer(center, len(part))
+        room = self._buffer(self.difference.knows_center and part.start == 0, len(part))
         x, rows = x[:, None], block.rows(part, range(self.objective.dim))
-        if center:
-            points[:, :1] = x
-        for sign, side in zip(self.difference.signs, sides, strict=True):
+        if room.center is not None:
+            room.center.copy_(x)
+        for sign, side in zip(self.difference.signs, room.sides, strict=True):
             torch.add(x, rows, alpha=sign * self.mu, out=side)
-        return points
+        return room.points
 
     def _columns(self, part: range, block: Block) -> list[slice]:
         """Where the values of some directions stand among all of a step."""
@@ -107,19 +119,16 @@ class Prober:
         size = max(1, self._memory // self._bytes(1))
         return [range(start, min(start + size, q)) for start in range(0, q, size)]
 
-    def _buffer(self, center: int, n: int) -> tuple[Tensor, list[Tensor]]:
-        """Room for points around x, and the parts of it that n directions fill, a side each.
-
-        It is used again unless the objective may keep its points.
-        """
+    def _buffer(self, center: bool, n: int) -> Room:
+        """Room for the points of n directions, used again unless the objective may keep them."""
         if self._points is not None and self._points[0] == (center, n):
-            return self._points[1:]
-        sides = len(self.difference.signs)
-        points = self._room(torch.empty(0), center + n * sides)
-        views = [points[:, center + k * n : center + (k + 1) * n] for k in range(sides)]
+            return self._points[1]
+        points = self._room(torch.empty(0), center + n * len(self.difference.signs))
+        sides = torch.split(points[:, int(center) :], n, dim=1)
+        room = Room(points, points[:, :1] if center else None, sides)
         if self.objective.reuses_points:
-            self._points = (center, n), points, views
-        return points, views
+            self._points = (center, n), room
+        return room
 
     def _room(self, buffer: Tensor, n: int) -> Tensor:
         """The buffer if it holds n vectors a replicate, else a new one."""

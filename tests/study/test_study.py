@@ -14,8 +14,9 @@ import zotune
 from zotune.planning import plan
 from zotune.study import Study, load_study
 from zotune.study.points import Sampler
+from zotune.study.scheduling import scheduler
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
-from zotune.study.tuning import Plateau, TargetLoss, param_space, scheduler, stopper
+from zotune.study.tuning import Plateau, TargetLoss, param_space, stopper
 from zotune.theory import REGIMES
 
 

@@ -72,7 +72,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: name, "
         "question, problem, budget, count, replicates, replicates_as, seed, space, fixed, search, "
-        "scheduler, resources, stop, report_every, claims, tuning",
+        "scheduler, within, resources, stop, report_every, claims, tuning",
         "mine.yaml:4: budget must be a number, got 'many'",
         "mine.yaml:5: count 'direction' is not known (did you mean 'directions'?); "
         "known: directions, evaluations",
@@ -126,6 +126,12 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ("q: [1, 10]", "directions: {uniform: [0, 1]}", "mine.yaml:7: directions is a name"),
         ("q: [1, 10]", "problem.size: [1]", "mine.yaml:7: 'problem.size' is not a setting"),
         ("q: [1, 10]", "problem.dim: [0]", "mine.yaml:7: problem.dim must be a whole number of"),
+        ("budget: 300", "budget: 300\nwithin: [q]", "mine.yaml:5: within says which trials asha"),
+        (
+            "budget: 300",
+            "budget: 300\nscheduler: asha\nwithin: [qq]",
+            "mine.yaml:6: within names searched settings, and 'qq' is not in space (did you mean",
+        ),
     ],
 )
 def test_a_mistake_says_its_line_and_what_was_wanted(

@@ -86,6 +86,8 @@ class TiledSampler(Sampler):
             if queries.start == 0:
                 first = self._first(step)[:, coordinates.start : coordinates.stop]
                 out[:, 0].copy_(first)
+                if len(queries) == 1:
+                    return
                 out, queries = out[:, 1:], range(1, queries.stop)
             queries = range(queries.start - 1, queries.stop - 1)
         for tile, rows, into_rows in _pieces(queries, self._rows):

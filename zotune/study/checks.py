@@ -34,7 +34,7 @@ def complaints(data: Mapping[str, Any]) -> list[Complaint]:
     if not found:
         study = Study.unchecked(data)
         found = [*_replicates(study), *_search(study), *_space(study)]
-        found += [] if found else [*_tuning(study), *claim_complaints(study)]
+        found += [] if found else [*_within(study), *_tuning(study), *claim_complaints(study)]
     return list(dict.fromkeys(found))
 
 
@@ -134,6 +134,21 @@ def _tuning(study: Study) -> Iterator[Complaint]:
             f"{tuning.replicates} replicates tune and none of {study.replicates} is left to judge; "
             "raise replicates at the top of the file",
         )
+
+
+def _within(study: Study) -> Iterator[Complaint]:
+    """Settings that are searched, and a scheduler that compares within them."""
+    if study.within and study.scheduler == NO_SCHEDULER:
+        yield Complaint(
+            ("within",), "within says which trials asha or median compare; scheduler is none"
+        )
+    for key in study.within:
+        if key not in {**study.space, **study.fixed}:
+            yield Complaint(
+                ("within",),
+                f"within names searched settings, and {key!r} is not in space"
+                f"{nearest(key, study.space)}; space has {', '.join(study.space)}",
+            )
 
 
 def claim_complaints(study: Study) -> Iterator[Complaint]:

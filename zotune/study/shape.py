@@ -78,6 +78,8 @@ class Shape(Part):
     fixed: dict[str, Any] = Field(default_factory=dict)
     search: Search = Field(default_factory=lambda: Search(trials=None))
     scheduler: Literal["none", "asha", "median"] = "none"
+    within: list[str] = Field(default_factory=list)
+    """Settings in which the trials that a scheduler compares with each other agree."""
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
     stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
     report_every: Whole | None = Field(None, ge=1)

@@ -9,24 +9,20 @@ from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, TrialScheduler
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
-from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER, OPTUNA
+from zotune.study.scheduling import scheduler
+from zotune.study.shape import OPTUNA
 from zotune.trainables import ZOTrainable
 
 CHECKPOINT_EVERY = 2
 """Reports between two checkpoints of a trial."""
 RETRIES = 3
 """How often a trial is continued when its worker was killed."""
-REDUCTION = 4
-"""One in so many trials goes on at each of ASHA's rungs."""
-MEDIAN_GRACE = 2
-"""Reports that a trial makes before the median may stop it."""
 
 
 def param_space(study: Study) -> dict[str, Any]:
@@ -59,29 +55,6 @@ def _slashed(point: Point) -> dict[str, Any]:
 
 def _nested(point: Point) -> dict[str, Any]:
     return place({}, point)
-
-
-def grace_period(study: Study) -> int:
-    """ASHA's first rung: a report point that no step of any trial jumps over."""
-    every = study.reports_at
-    return min(study.budget, every * -(-study.largest_step // every))
-
-
-def scheduler(study: Study) -> TrialScheduler | None:
-    """What stops trials early, by spent budget; ASHA's rungs lie on report points."""
-    if study.scheduler == ASHA:
-        return ASHAScheduler(
-            time_attr="spent",
-            max_t=study.budget,
-            grace_period=grace_period(study),
-            reduction_factor=REDUCTION,
-        )
-    if study.scheduler == MEDIAN:
-        return MedianStoppingRule(
-            time_attr="spent", grace_period=MEDIAN_GRACE * study.reports_at, min_samples_required=3
-        )
-    assert study.scheduler == NO_SCHEDULER
-    return None
 
 
 class TargetLoss(tune.Stopper):
