@@ -66,6 +66,7 @@ def test_the_papers_protocol_is_a_grid_of_steps_for_each_estimator_and_q(name: s
         assert len(steps) == 5
         assert all(3 <= after / before < 3.4 for before, after in itertools.pairwise(steps))
     assert study.problem["trainable"] == "all"
+    assert study.within == ["estimator", "q"]
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -204,8 +204,11 @@ def _why(
         text += f", the one of {len(found.differences)} comparisons that decides"
     if found.claim.within is not None:
         text += f", where {_amount(found.claim.within, found.unit)} is allowed"
+    if word == UNDECIDED:
+        above = int((found.differences[at] > 0).sum())
+        text += f"; above in {above} of {n} pairs"
     if word == UNDECIDED and smallest_p(n) > alpha:
-        text += f"; {n} pairs cannot decide anything"
+        text += ", too few to decide anything"
     if found.remarks[at]:
         text += f"; {found.remarks[at]}"
     return text + "."
