@@ -8,14 +8,19 @@ import threading
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from zotune.claims import Verdict
 from zotune.cli import main
+from zotune.reporting.page import page
+from zotune.reporting.report import Report
 from zotune.reproduction import plan
 from zotune.reproduction.command import Request, ensure
 from zotune.reproduction.measured import measured, sections
+from zotune.reproduction.pages import overview
 from zotune.reproduction.plan import EXPERIMENTS, FULL, SMALL, Experiment, chosen
 from zotune.study.studyfile import shipped_studies
 
@@ -114,6 +119,26 @@ def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
     assert outcome is None
     assert [folder.name for folder in home.iterdir()] == [launch.id]
     assert f"{TINY.study}-small: done, launch {launch.id}" in console.export_text()
+
+
+def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colours() -> None:
+    def verdict(name: str, step: str, word: str, estimate: float | None, why: str = "") -> Verdict:
+        said = f"{name} is so."
+        return Verdict(name, said, step, word, estimate, None, None, None, 10, why)
+
+    found = [
+        verdict("one", "theory", "holds", 0.123),
+        verdict("one", "tuned", "fails", -0.5, "the best step may lie beyond"),
+        verdict("two", "theory", "undecided", None),
+    ]
+    report = Report("study", [], [], pd.DataFrame(), pd.DataFrame(), found)
+    section = overview([report])
+    assert section.text == ["1 holds, 1 fails, 1 undecided."]
+    assert section.tables[0].rows == [
+        ["study", "one is so.", "holds +12.3%", "fails -50.0%, at the end of the steps tried"],
+        ["", "two is so.", "undecided", "—"],
+    ]
+    assert '<td class="fails">fails -50.0%' in page("", [section])
 
 
 def test_the_walk_through_the_paper_names_studies_and_figures_that_exist() -> None:

@@ -17,6 +17,7 @@ from zotune.reporting.drawing import Drawing
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Nothing is fetched from anywhere."""
+VERDICTS = ("holds", "fails", "undecided")
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -123,13 +124,20 @@ def _figure(drawing: Drawing) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        "<tr>" + "".join(f"<td{_marked(cell)}>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
     )
     return (
         f'<h3>{escape(table.title)}</h3>\n<div class="wide"><table>\n<thead><tr>{head}</tr></thead>'
         f"\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
         + _paragraphs([note for note in [table.note] if note])
     )
+
+
+def _marked(cell: str) -> str:
+    """A verdict is also told by its colour."""
+    word = cell.partition(" ")[0]
+    return f' class="{word}"' if word in VERDICTS else ""
 
 
 def _markdown_table(table: Table) -> str:

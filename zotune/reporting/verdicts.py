@@ -49,8 +49,8 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             verdict.says,
             verdict.step,
             verdict.verdict,
-            _share(verdict, verdict.estimate),
-            f"{_share(verdict, verdict.low)} to {_share(verdict, verdict.high)}"
+            share(verdict, verdict.estimate),
+            f"{share(verdict, verdict.low)} to {share(verdict, verdict.high)}"
             if verdict.low is not None or verdict.high is not None
             else "",
             "" if verdict.p is None else f"{verdict.p:.2g}",
@@ -66,7 +66,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     return Table("Verdicts on the study's claims", columns, rows, note)
 
 
-def _share(verdict: Verdict, value: float | None) -> str:
+def share(verdict: Verdict, value: float | None) -> str:
     """A share in per cent, as a factor where it is large, or a plain difference."""
     if value is None:
         return "…"

@@ -9,6 +9,7 @@ from pathlib import Path
 from zotune.claims import FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.report import Report
+from zotune.reporting.verdicts import share
 
 PAGE, TEXT, VERDICTS = "reproduction.html", "reproduction.md", "verdicts.csv"
 
@@ -43,20 +44,26 @@ def overview(reports: Sequence[Report]) -> Section:
         by_name: dict[str, dict[str, Verdict]] = {}
         for verdict in report.verdicts:
             by_name.setdefault(verdict.name, {})[verdict.step] = verdict
-        for steps in by_name.values():
+        for at, steps in enumerate(by_name.values()):
             says = next(iter(steps.values())).says
-            rows.append([report.title, says, *(_word(steps.get(s)) for s in (THEORY, TUNED))])
+            study = "" if at else report.title
+            rows.append([study, says, *(_word(steps.get(s)) for s in (THEORY, TUNED))])
     found = [v.verdict for report in reports for v in report.verdicts]
     counts = ", ".join(f"{found.count(word)} {word}" for word in (HOLDS, FAILS, UNDECIDED))
     columns = ["study", "claim", "at the theory step", "with the step tuned"]
-    return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows)])
+    note = (
+        "Beside each verdict: how far the configuration that is said to be worse ends above the "
+        "other, in the pair that decides (negative: below)."
+    )
+    return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows, note)])
 
 
 def _word(verdict: Verdict | None) -> str:
     if verdict is None:
         return "—"
     at_end = ", at the end of the steps tried" if "may lie beyond" in verdict.why else ""
-    return f"{verdict.verdict}{at_end}"
+    estimate = "" if verdict.estimate is None else f" {share(verdict, verdict.estimate)}"
+    return f"{verdict.verdict}{estimate}{at_end}"
 
 
 def _named(section: Section, study: str) -> Section:
