@@ -14,6 +14,8 @@ from zotune.weights.block import Shelf, SignBlock, TileBlock
 
 CPU = torch.device("cpu")
 DIM, Q, STEP = 2 * TILE + 1003, 6, 5
+ROOMS = pytest.mark.parametrize("may_keep", [0, Q * TILE // 8, 4 * Q * TILE, 2**30])
+"""For none of three tiles, for one as bits, for one as floats, for all."""
 KINDS = pytest.mark.parametrize("kind", sorted(DIRECTIONS))
 
 
@@ -34,7 +36,7 @@ def tiles(block: TileBlock) -> list[range]:
 
 
 @KINDS
-@pytest.mark.parametrize("may_keep", [0, 2**30])
+@ROOMS
 def test_looks_show_the_directions_again_and_again(kind: str, may_keep: int) -> None:
     block, rows = made(kind, may_keep), dense(kind)[0]
     for tile in [*tiles(block), *tiles(block)]:
@@ -44,12 +46,41 @@ def test_looks_show_the_directions_again_and_again(kind: str, may_keep: int) -> 
 
 
 @KINDS
-@pytest.mark.parametrize("may_keep", [0, 2**30])
+@ROOMS
 def test_the_gram_matrix_is_the_dense_one(kind: str, may_keep: int) -> None:
     block, rows = made(kind, may_keep), dense(kind).double()
     expected = rows @ rows.mT
     assert torch.allclose(block.gram() / DIM, expected / DIM, rtol=0, atol=1e-6)
     assert torch.allclose(block.diagonal().double(), expected.diagonal(dim1=1, dim2=2), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "may_keep", "kept"),
+    [
+        ("gaussian", 4 * Q * TILE - 1, 0),
+        ("gaussian", 4 * Q * TILE, 1),
+        ("gaussian", 12 * Q * TILE, 3),
+        ("rademacher", Q * TILE // 8 - 1, 0),
+        ("rademacher", Q * TILE // 4, 2),
+    ],
+)
+def test_the_last_tiles_that_fit_are_drawn_once_and_the_others_at_every_look(
+    kind: str, may_keep: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = made(kind, may_keep)
+    drawn: list[int] = []
+    name = "words" if kind == "rademacher" else "fill"
+    draw = getattr(block._sampler, name)
+
+    def spy(*args: object) -> object:
+        drawn.append(args[2] if name == "words" else args[3].start // TILE)  # type: ignore
+        return draw(*args)
+
+    monkeypatch.setattr(block._sampler, name, spy)
+    for _ in range(2):
+        for tile in tiles(block):
+            block.look(range(1), tile)
+    assert sorted(drawn) == sorted([*range(3), *range(3 - kept)])
 
 
 @KINDS

@@ -1,9 +1,8 @@
-"""A step's directions for the weights of a module: tile by tile, kept where there is room."""
+"""A step's directions for the weights of a module: tile by tile, kept as far as there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
 import torch
@@ -20,12 +19,14 @@ _STRETCH = 4096
 class TileBlock(ReplayedBlock):
     """q directions that are drawn in tiles; a tile is drawn once where there is room to keep it.
 
+    The last tiles have room first: models begin with their embedding, of which a batch sees little.
+
     Args:
         sampler: of the directions, for one replicate.
         directions: their entry in the registry.
         step: of the address.
         q: how many.
-        room: float32 (q, d) to keep them in, or None to draw again at every look.
+        room: float32 (q, …) for their last coordinates; the others are drawn again at every look.
         desk: float32 (q, a tile's width), where tiles that are not kept are looked at.
     """
 
@@ -35,7 +36,7 @@ class TileBlock(ReplayedBlock):
         directions: Directions,
         step: int,
         q: int,
-        room: Tensor | None,
+        room: Tensor,
         desk: Tensor,
     ) -> None:
         width = sampler.chunk
@@ -49,6 +50,7 @@ class TileBlock(ReplayedBlock):
         )
         self.width = width
         self._room = room
+        self._roomless = self.dim - room.shape[1]
         self._kept = np.zeros((q, -(-self.dim // width)), dtype=bool)
         self._desk = desk
 
@@ -60,8 +62,9 @@ class TileBlock(ReplayedBlock):
         """
         at = tile.start // self.width
         kept = self._kept[queries.start : queries.stop, at]
-        if self._room is not None and (keep or kept.all()):
-            part = self._room[queries.start : queries.stop, tile.start : tile.stop]
+        if tile.start >= self._roomless and (keep or kept.all()):
+            inside = slice(tile.start - self._roomless, tile.stop - self._roomless)
+            part = self._room[queries.start : queries.stop, inside]
             for row, query in enumerate(queries):
                 if not kept[row]:
                     self._draw(part[row : row + 1], range(query, query + 1), tile)
@@ -96,7 +99,7 @@ class SignBlock(TileBlock):
     """Random signs as packed bits: a thirty-second of the memory, and a Gram matrix by counting.
 
     Args:
-        room: words (q, tiles, words a tile) to keep them in, or None to draw again at every look.
+        room: words (q, tiles, words a tile) for their last tiles.
     """
 
     _sampler: Rademacher
@@ -107,11 +110,12 @@ class SignBlock(TileBlock):
         directions: Directions,
         step: int,
         q: int,
-        room: Words | None,
+        room: Words,
         desk: Tensor,
     ) -> None:
-        super().__init__(sampler, directions, step, q, None, desk)
+        super().__init__(sampler, directions, step, q, desk[:, :0], desk)
         self._words_room = room
+        self._roomless_tiles = self._kept.shape[1] - room.shape[1]
 
     def gram(self) -> Tensor:
         """UᵀU: d less twice the bits in which two directions differ."""
@@ -131,10 +135,10 @@ class SignBlock(TileBlock):
         return part
 
     def _words(self, query: int, tile: int) -> Words:
-        if self._words_room is None:
+        if tile < self._roomless_tiles:
             return self._sampler.words(self._step, query, tile)
         size = -(-min(self.width, self.dim - tile * self.width) // 64)
-        words = self._words_room[query, tile, :size]
+        words = self._words_room[query, tile - self._roomless_tiles, :size]
         if not self._kept[query, tile]:
             words[:] = self._sampler.words(self._step, query, tile)
             self._kept[query, tile] = True
@@ -158,18 +162,20 @@ class Shelf:
         self._sampler = sampler
         self._directions = directions
         self._desk = torch.empty(q, sampler.chunk, dtype=torch.float32, device=sampler.device)
-        self._words: Words | None = None
-        self._room: Tensor | None = None
-        if isinstance(sampler, Rademacher) and sampler.packs:
-            shape = (q, -(-sampler.dim // sampler.chunk), sampler.chunk // 64)
-            fits = 8 * prod(shape) <= may_keep
-            self._words = np.empty(shape, dtype=np.uint64) if fits else None
-        elif 4 * q * sampler.dim <= may_keep:
-            self._room = torch.empty(q, sampler.dim, dtype=torch.float32, device=sampler.device)
+        self._packs = isinstance(sampler, Rademacher) and sampler.packs
+        tiles = -(-sampler.dim // sampler.chunk)
+        tile_bytes = q * sampler.chunk // 8 if self._packs else 4 * q * sampler.chunk
+        fitting = min(tiles, may_keep // tile_bytes)
+        if self._packs:
+            self._words = np.empty((q, fitting, sampler.chunk // 64), dtype=np.uint64)
+            return
+        coordinates = max(0, sampler.dim - (tiles - fitting) * sampler.chunk)
+        self._room = torch.empty(q, coordinates, dtype=torch.float32, device=sampler.device)
 
     def block(self, step: int, q: int) -> TileBlock:
         """The first q directions of a step; the block before it loses what it kept."""
         sampler, desk = self._sampler, self._desk
-        if isinstance(sampler, Rademacher) and sampler.packs:
+        if self._packs:
+            assert isinstance(sampler, Rademacher)  # for the type checker
             return SignBlock(sampler, self._directions, step, q, self._words, desk)
         return TileBlock(sampler, self._directions, step, q, self._room, desk)
