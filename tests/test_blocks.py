@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from zotune.addresses import replicate_keys
-from zotune.blocks import DenseBlock, ReplayedBlock
+from zotune.blocks import DenseBlock, ReplayedBlock, _solve_any
 from zotune.directions import DIRECTIONS, TILE, Directions
 
 KINDS = pytest.mark.parametrize("kind", [pytest.param(k, id=k.name) for k in DIRECTIONS.values()])
@@ -109,7 +109,35 @@ def test_nearly_dependent_directions_keep_their_digits(q: int) -> None:
     c = DenseBlock(rows).solve(v)
     expected = torch.linalg.lstsq(rows, v[..., None]).solution[..., 0]
     assert same(DenseBlock(rows).combine(c), expected, rtol=1e-7)
-    assert torch.equal(c[1], DenseBlock(rows[1:2]).solve(v[1:2])[0])
+    for at in range(3):
+        assert torch.equal(c[at], DenseBlock(rows[at : at + 1]).solve(v[at : at + 1])[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("q", "d"), [(201, 500), (333, 700), (333, 333), (600, 700)])
+def test_a_replicate_is_solved_alone_as_among_others(q: int, d: int, dtype: torch.dtype) -> None:
+    dense, _ = pair(DIRECTIONS["gaussian"], d, q, max_bytes=1, replicates=3, dtype=dtype)
+    rows = dense.rows(range(q), range(d))
+    v = torch.randn(3, q, dtype=dtype, generator=torch.Generator().manual_seed(5))
+    c = dense.solve(v)
+    for at in range(3):
+        assert torch.equal(c[at], DenseBlock(rows[at : at + 1]).solve(v[at : at + 1])[0])
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5, 0.0])
+def test_a_square_block_in_float32_is_no_worse_than_by_its_qr(distance: float) -> None:
+    """Noise in v is magnified by a block that is singular but for rounding, unless it is cut."""
+    generator = torch.Generator().manual_seed(6)
+    rows = torch.randn(60, 64, 64, generator=generator)
+    mixed = torch.randn(60, 1, 63, generator=generator) @ rows[:, :63] / 8
+    rows[:, 63:] = mixed + distance * torch.randn(60, 1, 64, generator=generator)
+    g = torch.randn(60, 64, generator=generator)
+    v = torch.einsum("rqd,rd->rq", rows, g) + 1e-4 * torch.randn(60, 64, generator=generator)
+
+    def worst(c: Tensor) -> float:
+        return float(((DenseBlock(rows).combine(c) - g).norm(dim=-1) / g.norm(dim=-1)).max())
+
+    assert worst(DenseBlock(rows).solve(v)) <= 1.1 * worst(_solve_any(rows, v))
 
 
 @given(data=st.data())

@@ -82,7 +82,7 @@ class Observer:
         return replace(state, ledger=state.ledger.monitor()), loss
 
     def _look_at_both(self, state: State) -> tuple[State, Tensor, Tensor, Tensor | None]:
-        """Losses of the points and of their averages, and ∇f, by one pass over the data."""
+        """Losses of the points and of their averages, and ∇f, margins shared."""
         points = torch.stack([state.x, self._average(state)], 1)
         values, gradient = self.objective.values_and_gradient(points)
         return replace(state, ledger=state.ledger.monitor()), values[:, 0], values[:, 1], gradient

@@ -23,7 +23,7 @@ class Room(NamedTuple):
     center: Tensor | None
     """x itself, where it is among them."""
     sides: Sequence[Tensor]
-    """The directions, a side each."""
+    """x + mu·u of all directions, then x − mu·u where that is wanted."""
 
 
 class Prober:

@@ -236,3 +236,15 @@ def test_the_head_of_a_real_model_learns_from_real_texts() -> None:
     objective = made(**REAL, max_length=16, trainable="head", validation_size=64)
     _, _, rows = finished(objective, estimator="avg", q=8, budget=32, eta=8.0)
     assert rows[-1]["loss"] < rows[0]["loss"]
+
+
+@pytest.mark.long
+@needs_minilm
+@needs_real_data
+def test_all_weights_of_a_real_model_learn_from_real_texts() -> None:
+    """The study minilm-sst2 at the first eightieth of its budget."""
+    study = load_study("minilm-sst2", settings=[f"problem.dataset={REAL_DATA / 'sst2'}"])
+    options = {key: value for key, value in study.problem.items() if key != "name"}
+    settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 4000.0, "budget": 250}
+    _, _, rows = finished(made(**options), **settings)
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.003

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 import shlex
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from ray import cloudpickle
 from ray.tune.schedulers import ASHAScheduler
 
 import zotune
 from zotune.planning import plan
 from zotune.study import Study, load_study
 from zotune.study.points import Sampler
-from zotune.study.scheduling import scheduler
+from zotune.study.scheduling import Within, scheduler
+from zotune.study.smoke import smoked
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
 from zotune.study.tuning import Plateau, TargetLoss, param_space, stopper
 from zotune.theory import REGIMES
+
+PAIRS = [(1, 0), (1, 1), (2, 0), (2, 1)]
+"""Of q and of the problem's seed."""
 
 
 def study(**changes: Any) -> Study:
@@ -178,6 +184,45 @@ def test_asha_s_rungs_lie_on_report_points_and_no_step_jumps_over_one(
     assert all(mark % found.reports_at == 0 for mark in marks)
     assert marks[0] >= largest
     assert marks[-1] <= found.budget
+
+
+def test_trials_that_agree_have_one_scheduler_also_after_pickling() -> None:
+    found = scheduler(
+        study(scheduler="asha", within=["problem.seed"], space={"q": [1], "problem.seed": [0, 1]})
+    )
+    assert isinstance(found, Within)
+    found.set_search_properties("loss", "min")
+    thawed = cloudpickle.loads(cloudpickle.dumps(found))
+    trials = [SimpleNamespace(config={"q": q, "problem": {"seed": s}}) for q, s in PAIRS]
+    groups = [thawed.of(trial) for trial in trials]
+    assert [groups.index(group) for group in groups] == [0, 1, 0, 1]
+    assert all(group._metric == "loss" for group in groups)
+
+
+def test_smoke_compares_within_what_it_still_searches() -> None:
+    large = study(
+        scheduler="asha",
+        within=["estimator", "problem.dim"],
+        space={"estimator": ["avg", "align"], "eta": [1, 2], "problem.dim": [20, 30]},
+    )
+    assert smoked(large)["within"] == ["estimator"]
+    assert Study(**smoked(large)).within == ["estimator"]
+
+
+@pytest.mark.parametrize(
+    ("space", "within", "message"),
+    [
+        ({"q": [1, 2], "eta": {"loguniform": [0.1, 1]}}, ["eta"], "eta is drawn, and no two"),
+        ({"q": [1, 2], "eta": [1, 2]}, ["q", "eta"], "within names all that is searched"),
+        ({"q": [1, 2]}, ["estimator"], "within names searched settings, and 'estimator' is not"),
+    ],
+)
+def test_a_scheduler_must_have_something_to_compare(
+    space: dict[str, Any], within: list[str], message: str
+) -> None:
+    search = {"algorithm": "random", "trials": 4} if "loguniform" in str(space) else {}
+    with pytest.raises(StudyError, match=message):
+        study(scheduler="asha", space=space, within=within, search=search)
 
 
 def test_what_stops_besides_the_budget() -> None:

@@ -126,7 +126,6 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ("q: [1, 10]", "directions: {uniform: [0, 1]}", "mine.yaml:7: directions is a name"),
         ("q: [1, 10]", "problem.size: [1]", "mine.yaml:7: 'problem.size' is not a setting"),
         ("q: [1, 10]", "problem.dim: [0]", "mine.yaml:7: problem.dim must be a whole number of"),
-        ("budget: 300", "budget: 300\nwithin: [q]", "mine.yaml:5: within says which trials asha"),
         (
             "budget: 300",
             "budget: 300\nscheduler: asha\nwithin: [qq]",

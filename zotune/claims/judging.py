@@ -54,6 +54,8 @@ class _Evidence:
     unit: str = RATIO
     differences: tuple[Vector, ...] = ()
     """Of each pair, higher − lower."""
+    tolerances: tuple[float, ...] = ()
+    """How far below 0 a difference may be, for each pair."""
     names: tuple[tuple[str, str], ...] = ()
     remarks: tuple[str, ...] = ()
     p_holds: float = 1.0
@@ -120,6 +122,7 @@ def _evidence(claim: Claim, field: Field) -> _Evidence:
         claim,
         unit=unit,
         differences=differences,
+        tolerances=tuple(pair.tolerance for pair in compared),
         names=tuple((named[pair.lower], named[pair.higher]) for pair in compared),
         remarks=tuple(_remark(pair, named, field) for pair in compared),
         p_holds=p_all_above(shifted),
@@ -205,8 +208,8 @@ def _why(
     if found.claim.within is not None:
         text += f", where {_amount(found.claim.within, found.unit)} is allowed"
     if word == UNDECIDED:
-        above = int((found.differences[at] > 0).sum())
-        text += f"; above in {above} of {n} pairs"
+        so = int((found.differences[at] > -found.tolerances[at]).sum())
+        text += f"; so, or as much as allowed, in {so} of {n} replicates"
     if word == UNDECIDED and smallest_p(n) > alpha:
         text += ", too few to decide anything"
     if found.remarks[at]:

@@ -82,7 +82,8 @@ class Objective:
     def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor | None]:
         """f at a step's points (replicates, n, d), and ∇f at the first of each replicate.
 
-        For steps that a curve records; None where ∇f does not come with the values for nothing.
+        For steps that a curve records; a stochastic objective is asked for its full loss here. None
+        where ∇f does not come with the values for nothing.
         """
         return self._values_of_blocks(points), None
 

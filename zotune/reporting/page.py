@@ -13,11 +13,11 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
+from zotune.claims import FAILS, HOLDS, UNDECIDED
 from zotune.reporting.drawing import Drawing
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Nothing is fetched from anywhere."""
-VERDICTS = ("holds", "fails", "undecided")
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -137,7 +137,7 @@ def _table(table: Table) -> str:
 def _marked(cell: str) -> str:
     """A verdict is also told by its colour."""
     word = cell.partition(" ")[0]
-    return f' class="{word}"' if word in VERDICTS else ""
+    return f' class="{word}"' if word in (HOLDS, FAILS, UNDECIDED) else ""
 
 
 def _markdown_table(table: Table) -> str:

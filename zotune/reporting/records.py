@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -235,12 +236,12 @@ def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
     with store.ManagedSessionMaker() as session:
         for at in range(0, len(ids), RUNS):
             wanted = (
-                select(metric.run_uuid, metric.key, metric.step, metric.value)
+                select(metric.run_uuid, metric.key, metric.step, metric.value, metric.is_nan)
                 .where(metric.run_uuid.in_(ids[at : at + RUNS]), metric.key.in_(METRICS))
-                .order_by(metric.timestamp)
+                .order_by(metric.timestamp, metric.step, metric.value)
             )
-            for run_id, key, step, value in session.execute(wanted):
-                found[run_id].setdefault(key, {})[step] = value
+            for run_id, key, step, value, is_nan in session.execute(wanted):
+                found[run_id].setdefault(key, {})[step] = nan if is_nan else value
     return list(found.values())
 
 

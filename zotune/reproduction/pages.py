@@ -52,8 +52,8 @@ def overview(reports: Sequence[Report]) -> Section:
     counts = ", ".join(f"{found.count(word)} {word}" for word in (HOLDS, FAILS, UNDECIDED))
     columns = ["study", "claim", "at the theory step", "with the step tuned"]
     note = (
-        "Beside each verdict: how far the configuration that is said to be worse ends above the "
-        "other, in the pair that decides (negative: below)."
+        "Beside each verdict: how far apart the two configurations end that decide it; negative "
+        "where they lie the other way round than the claim says."
     )
     return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows, note)])
 

@@ -18,7 +18,10 @@ class Experiment:
 
     study: str
     shrink: tuple[str, ...] = ()
-    """Settings of the small size: a tenth of the dimension, of the blocks and of the budget."""
+    """Settings of the small size: mostly a tenth of the dimension, of the blocks and of the budget.
+
+    Trials of a second report seldom: a report and its checkpoint would cost more than they save.
+    """
 
     def at(self, size: str) -> Study:
         """The study at a size; the small one has a name of its own."""
@@ -35,10 +38,7 @@ FIFTH_500 = (
     "replicates=31",
     "report_every=50",
 )
-"""Less than a tenth of the small budget is decided by chance; more replicates judge, as well.
-
-Trials of a second report seldom: a report and its checkpoint would cost more than they save.
-"""
+"""Less than a tenth of the small budget is decided by chance; more replicates judge, as well."""
 THEOREM = "tuning.theory={avg: 0.0022, align: 0.23}"
 """The largest first steps that the stochastic theorems allow at d = 100."""
 

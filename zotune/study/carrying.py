@@ -15,6 +15,7 @@ from zotune.checkpoint import FILENAME
 from zotune.errors import CheckpointError, ConfigError
 from zotune.run import load_run
 from zotune.study.model import Study
+from zotune.study.points import setting
 from zotune.study.shape import GRID
 
 
@@ -57,10 +58,4 @@ def extended(study: Study, budget: int | None, trials: int | None) -> Study:
 def points_of(study: Study, known: Mapping[str, str]) -> list[dict[str, Any]]:
     """Where carried trials stand in the space, as a searcher is told points to begin with."""
     configs = (json.loads(key) for key in known)
-    return [{axis: _lookup(config, axis) for axis in study.axes} for config in configs]
-
-
-def _lookup(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        config = config[part]
-    return config
+    return [{axis: setting(config, axis) for axis in study.axes} for config in configs]

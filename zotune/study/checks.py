@@ -137,18 +137,24 @@ def _tuning(study: Study) -> Iterator[Complaint]:
 
 
 def _within(study: Study) -> Iterator[Complaint]:
-    """Settings that are searched, and a scheduler that compares within them."""
-    if study.within and study.scheduler == NO_SCHEDULER:
-        yield Complaint(
-            ("within",), "within says which trials asha or median compare; scheduler is none"
-        )
+    """Lists of values, or what --set has fixed of them, that leave something to compare."""
+    known = {**study.space, **study.fixed}
     for key in study.within:
-        if key not in {**study.space, **study.fixed}:
+        if key not in known:
             yield Complaint(
                 ("within",),
                 f"within names searched settings, and {key!r} is not in space"
-                f"{nearest(key, study.space)}; space has {', '.join(study.space)}",
+                f"{nearest(key, known)}; name some of {', '.join(known)}",
             )
+        elif key in study.sampled:
+            yield Complaint(
+                ("within",), f"{key} is drawn, and no two trials agree in it; leave it out"
+            )
+    if study.within and study.space and set(study.space) <= set(study.within):
+        yield Complaint(
+            ("within",),
+            "within names all that is searched, and leaves nothing to compare; name less",
+        )
 
 
 def claim_complaints(study: Study) -> Iterator[Complaint]:

@@ -150,6 +150,13 @@ def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]
     return placed
 
 
+def setting(config: Any, key: str) -> Any:
+    """What ``place`` has put there, by its dotted name; None where there is nothing."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, Mapping) else None
+    return config
+
+
 def block_problem(config: Config) -> str | None:
     """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
     dim, q = dimension(config.problem), config.q

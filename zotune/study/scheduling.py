@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
@@ -15,6 +16,7 @@ from ray.tune.schedulers import (
     TrialScheduler,
 )
 
+from zotune.study.points import setting
 from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER
 
 if TYPE_CHECKING:
@@ -53,9 +55,15 @@ def grace_period(study: Study) -> int:
 
 
 def median(study: Study) -> MedianStoppingRule:
-    """A trial ends where it is worse than the median of the others."""
+    """A trial ends where it is worse than the median of the others.
+
+    It never yields to others while there are too few to compare with: that costs a checkpoint each.
+    """
     return MedianStoppingRule(
-        time_attr="spent", grace_period=MEDIAN_GRACE * study.reports_at, min_samples_required=3
+        time_attr="spent",
+        grace_period=MEDIAN_GRACE * study.reports_at,
+        min_samples_required=3,
+        min_time_slice=inf,  # type: ignore[arg-type]
     )
 
 
@@ -84,7 +92,7 @@ class Within(FIFOScheduler):
 
     def of(self, trial: Trial) -> TrialScheduler:
         """The scheduler of a trial's group."""
-        group = json.dumps([_setting(trial.config, key) for key in self._keys], default=str)
+        group = json.dumps([setting(trial.config, key) for key in self._keys], default=str)
         if group not in self._groups:
             self._groups[group] = self._make()
             self._groups[group].set_search_properties(**self._search)
@@ -107,20 +115,13 @@ class Within(FIFOScheduler):
         self.of(trial).on_trial_complete(tune_controller, trial, result)
 
     def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
-        """Its group forgets it."""
+        """Its group is told."""
         self.of(trial).on_trial_error(tune_controller, trial)
 
     def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
-        """Its group forgets it."""
+        """Its group is told."""
         self.of(trial).on_trial_remove(tune_controller, trial)
 
     def debug_string(self) -> str:
         """Each group in its own words."""
         return "\n".join(f"{name}: {s.debug_string()}" for name, s in self._groups.items())
-
-
-def _setting(config: Mapping[str, Any], key: str) -> Any:
-    """A setting by its dotted name."""
-    for part in key.split("."):
-        config = config.get(part, {})
-    return config

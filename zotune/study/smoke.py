@@ -28,6 +28,7 @@ def smoked(study: Study) -> dict[str, Any]:
         "replicates": min(study.replicates, REPLICATES),
         "space": {k: _fewer(k, v) for k, v in study.space.items() if k != "problem.dim"},
     }
+    data["within"] = [key for key in study.within if key in {**data["space"], **study.fixed}]
     if "q" in study.fixed:
         data["fixed"] = {**study.fixed, "q": min(study.fixed["q"], SIZES["dim"])}
     if study.search.trials is not None:

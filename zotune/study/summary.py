@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from zotune.study.points import label, place, short
+from zotune.study.points import label, place, setting, short
 from zotune.study.running import Outcome
 from zotune.study.verdicts import verdicts_of
 
@@ -57,7 +56,7 @@ def entries(outcome: Outcome) -> list[Entry]:
     groups: defaultdict[str, list[tune.Result]] = defaultdict(list)
     for result in _each(outcome.results):
         if result.error is None and result.metrics and "loss" in result.metrics:
-            groups[str([_lookup(result.config, key) for key in searched])].append(result)
+            groups[str([setting(result.config, key) for key in searched])].append(result)
     found = (_entry(group, searched, unfinished) for group in groups.values())
     return sorted(found, key=lambda entry: entry.loss)
 
@@ -73,7 +72,7 @@ def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> En
     return Entry(
         estimator=config["estimator"],
         q=config["q"],
-        searched={k: _lookup(config, k) for k in searched if k not in ("estimator", "q")},
+        searched={k: setting(config, k) for k in searched if k not in ("estimator", "q")},
         loss=fmean(losses),
         loss_std=stdev(losses) if len(losses) > 1 else rows[0]["loss_std"],
         gap=fmean(gaps) if gaps else None,
@@ -88,13 +87,6 @@ def _status(rows: list[dict[str, Any]], unfinished: str) -> str:
     """One word; Tune calls all trials terminated, but a row that says running is to be believed."""
     words = [unfinished if row["status"] == "running" else row["status"] for row in rows]
     return str(words[0]) if len(set(words)) == 1 else "mixed"
-
-
-def _lookup(config: Mapping[str, Any] | None, key: str) -> Any:
-    value: Any = config
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def best_entries(all_entries: list[Entry]) -> list[Entry]:
@@ -122,7 +114,7 @@ def _point(outcome: Outcome, trial: str, result: tune.Result) -> dict[str, Any]:
     known = at.isdigit() and int(at) < len(study.trials)
     config = place(study.config, study.trials[int(at)]) if known else result.config or {}
     keys = [*_searched_keys(outcome), *(["replicate"] if config.get("replicate") else [])]
-    return {key: _lookup(config, key) for key in keys if config}
+    return {key: setting(config, key) for key in keys if config}
 
 
 def _last_line(error: Exception) -> str:
