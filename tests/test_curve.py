@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 
 import zotune
 from zotune.config import parse_config
-from zotune.curve import Observation, budget_grid, crosses
+from zotune.curve import Observation
+from zotune.grid import budget_grid, crosses
 from zotune.loop import Loop
 
 
-@given(budget=st.integers(1, 10**9))
-def test_the_grid_runs_from_nothing_to_the_budget_in_at_most_320_points(budget: int) -> None:
-    grid = budget_grid(budget)
+@given(budget=st.integers(1, 10**9), points=st.integers(2, 320))
+def test_the_grid_runs_from_nothing_to_the_budget_in_at_most_so_many_points(
+    budget: int, points: int
+) -> None:
+    grid = budget_grid(budget, points)
     assert grid[0] == 0
     assert grid[-1] == budget
-    assert len(grid) == min(320, budget + 1)
+    assert len(grid) == min(points, budget + 1)
     assert grid == sorted(set(grid))
 
 

@@ -207,3 +207,18 @@ def test_an_unknown_problem_or_option_offers_the_nearest() -> None:
 def test_a_run_tells_what_it_is() -> None:
     run = zotune.minimize({"name": "quadratic", "dim": 5}, q=2, budget=20)
     assert repr(run).startswith("Run(align q=2, exhausted after 20 of 20 directions, loss ")
+
+
+def test_a_curve_has_as_many_points_as_it_is_told_and_the_run_is_the_same() -> None:
+    settings: dict[str, Any] = {"x0": [1.0] * 3, "q": 2, "budget": 40}
+    bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0)
+    few, many = (zotune.minimize(bowl, points=n, **settings) for n in (5, 41))
+    assert [row["spent"] for row in few.rows] == [0, 10, 20, 30, 40]
+    assert torch.equal(few.x, many.x)
+    for row in few.rows:
+        other = many.rows[row["spent"]]
+        assert (row["spent"], row["steps"], row["loss"]) == tuple(
+            other[key] for key in ("spent", "steps", "loss")
+        )
+    with pytest.raises(ConfigError, match="points must be less than or equal to 320, got 321"):
+        zotune.minimize(bowl, points=321, **settings)

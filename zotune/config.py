@@ -13,6 +13,7 @@ from zotune.differences import DIFFERENCES, FORWARD
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
+from zotune.grid import GRID_POINTS
 from zotune.steps import LEVEL, SCHEDULES, STEPS, THEORY
 
 NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
@@ -23,6 +24,7 @@ AUTO, FAST, LEAN = "auto", "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
 NUMBERS = {
     *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
+    "points",
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "memory")
@@ -58,6 +60,8 @@ class Config(BaseModel):
     seed: int = 0
     report_every: int | None = Field(None, ge=1)
     """Spent budget between two rows; None: a sixteenth of the budget."""
+    points: int = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
+    """Points of a curve, at most."""
     block_bytes: int = Field(2**29, ge=1)
     """Memory that a block of directions may take; past it, directions are replayed in parts."""
     schedule: str = LEVEL

@@ -10,22 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-GRID_POINTS = 320
-"""The most points that MLflow's charts ask for."""
-
 RUNNING, EXHAUSTED, DIVERGED = "running", "exhausted", "diverged"
-
-
-def budget_grid(budget: int) -> list[int]:
-    """Spent budgets at which curves are recorded, from 0 to the budget; the same for every q."""
-    last = min(GRID_POINTS - 1, budget)
-    return [k * budget // last for k in range(last + 1)]
-
-
-def crosses(grid: list[int], before: int, after: int) -> bool:
-    """Whether a grid point lies in [before, after)."""
-    at = bisect_left(grid, before)
-    return at < len(grid) and grid[at] < after
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from torch import Tensor
 from zotune.budget import Budget, Ledger
 from zotune.config import Config
 from zotune.curvature import estimate_curvature, probes_for, probing_cost
-from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve, budget_grid, crosses
+from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
+from zotune.grid import budget_grid, crosses
 from zotune.objectives import Objective, dtype_name
 from zotune.observing import Observer, Probe
 from zotune.probing import Prober
@@ -58,7 +59,7 @@ class Loop:
             self.prober.directions,
         )
         self.observer = Observer(self.prober, self.budget, diagnostics=config.diagnostics)
-        self.grid = budget_grid(config.budget)
+        self.grid = budget_grid(config.budget, config.points)
         self._start = self._checked_start(objective.start() if x0 is None else x0)
         self._check_radius()
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from zotune.budget import EVALUATIONS
 from zotune.checkpoint import FILENAME, holds_weights, load_state, save_state
 from zotune.config import Config, parse_config
-from zotune.curve import RUNNING, budget_grid
+from zotune.curve import RUNNING
 from zotune.errors import CheckpointError, ConfigError
+from zotune.grid import budget_grid
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
 from zotune.state import State
@@ -55,7 +56,10 @@ class Run:
         if self.config.count == EVALUATIONS:
             spent = self.state.ledger.evaluations
         return self.state.curve.rows(
-            budget_grid(self.config.budget), spent=spent, status=self.status, minimum=self.minimum
+            budget_grid(self.config.budget, self.config.points),
+            spent=spent,
+            status=self.status,
+            minimum=self.minimum,
         )
 
     @property

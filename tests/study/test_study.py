@@ -246,6 +246,7 @@ def test_tune_gets_the_whole_configuration() -> None:
         "directions": "gaussian",
         "difference": "forward",
         "step": "theory",
+        "points": 320,
         "budget": 300,
         "count": "directions",
         "replicates": 4,

@@ -10,6 +10,8 @@ from zotune.study import Study, load_study
 
 SMALL, FULL = "small", "full"
 MEASUREMENTS = "measurements"
+POINTS = 80
+"""Of a curve at the small size; a store takes longer over 320 than a small trial."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Experiment:
         """The study at a size; the small one has a name of its own."""
         if size == FULL:
             return load_study(self.study)
-        return load_study(self.study, settings=[*self.shrink, f"name={self.study}-{SMALL}"])
+        settings = [*self.shrink, f"points={POINTS}", f"name={self.study}-{SMALL}"]
+        return load_study(self.study, settings=settings)
 
 
 TENTH = ("problem.dim=100", "budget=2000", "space.q=[1,10,50,100]", "report_every=500")

@@ -106,7 +106,8 @@ class Study(Shape):
     @cached_property
     def config(self) -> dict[str, Any]:
         """What all trials share."""
-        given = self.model_dump(include={"problem", "budget", "count", "replicates", "seed"})
+        shared = {"problem", "budget", "count", "replicates", "seed", "points"}
+        given = self.model_dump(include=shared)
         given |= {"problem": located(self.problem), "report_every": self.reports_at}
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:

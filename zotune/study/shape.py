@@ -12,6 +12,7 @@ from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
 from zotune.config import Config, describe, parse_config
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
+from zotune.grid import GRID_POINTS
 from zotune.objectives import PROBLEMS, build_problem
 from zotune.study.points import Axis, Sampler, parse_axis
 from zotune.study.studyfile import Complaint, Path_
@@ -83,6 +84,8 @@ class Shape(Part):
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
     stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
     report_every: Whole | None = Field(None, ge=1)
+    points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
+    """Of each curve, at most."""
     claims: list[Claim] = Field(default_factory=list)
     """What the study is to decide."""
     tuning: Tuning | None = None

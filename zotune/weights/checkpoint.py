@@ -17,8 +17,8 @@ from torch import Tensor
 from zotune.budget import EVALUATIONS, Ledger
 from zotune.checkpoint import FORMAT, WEIGHTS, require_same
 from zotune.config import Config
-from zotune.curve import budget_grid
 from zotune.errors import CheckpointError
+from zotune.grid import budget_grid
 from zotune.weights.loop import WeightsLoop
 from zotune.weights.scalars import SCALARS, ScalarLog
 from zotune.weights.state import Point, WeightsState, curve_rows
@@ -54,7 +54,7 @@ class WeightsRun:
         ledger = self.state.ledger
         counts_calls = self.config.count == EVALUATIONS
         spent = ledger.evaluations if counts_calls else ledger.queries
-        grid = budget_grid(self.config.budget)
+        grid = budget_grid(self.config.budget, self.config.points)
         return curve_rows(self.state.curve, grid, spent=spent, status=self.status)
 
     @property

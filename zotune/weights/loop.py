@@ -16,11 +16,12 @@ from torch import Tensor
 from zotune.addresses import replicate_keys
 from zotune.budget import Budget
 from zotune.config import FAST, Config
-from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, budget_grid, crosses
+from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.estimators import ESTIMATORS
+from zotune.grid import budget_grid, crosses
 from zotune.objectives import dtype_name
 from zotune.steps import StepRule, schedule_factor
 from zotune.weights.block import Shelf, TileBlock
@@ -57,7 +58,7 @@ class WeightsLoop:
             config.step, config.eta, config.q, objective.dim, self.estimator, self.directions
         )
         self._check_smoothness()
-        self.grid = budget_grid(config.budget)
+        self.grid = budget_grid(config.budget, config.points)
         keys = replicate_keys("directions", config.seed, config.rows)
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
         sampler = self.directions.sampler(objective.dim, keys, objective.device)
