@@ -40,7 +40,7 @@ class Prober:
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self._batch_keys = replicate_keys("batches", config.seed, config.rows)
         self._rows = torch.empty(0)
-        self._points: tuple[tuple[int, int], Room] | None = None
+        self._points: tuple[tuple[bool, int], Room] | None = None
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,16 @@ def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(
     found = histories(client, runs)
     assert found == [_from_server(client, run) for run in runs]
     assert sum(map(bool, found)) == 9  # the summaries have no curves
+
+
+def test_a_value_that_is_no_number_is_not_read_as_zero(empty_store: Path, tmp_path: Path) -> None:
+    """Databases keep NaN as a zero with a mark; runs of others may hold one."""
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    client = Store.open(f"sqlite:///{tmp_path / 'mlflow.db'}").client
+    run = client.create_run(client.create_experiment("other"))
+    client.log_metric(run.info.run_id, "loss", float("nan"), step=3)
+    [history] = histories(client, [client.get_run(run.info.run_id)])
+    assert math.isnan(history["loss"][3])
 
 
 def test_launches_are_taken_one_at_a_time_unless_more_are_named(recorded: Recorded) -> None:
