@@ -129,9 +129,7 @@ def test_two_replicates_decide_nothing_and_say_so() -> None:
         [claim(not_falling="q", where={"estimator": "avg"})], runs({"avg": [1, 2, 3]}, n=2)
     )
     assert (verdict.verdict, verdict.low, verdict.high) == ("undecided", -1.0, None)
-    assert (
-        "so, or as much as allowed, in 2 of 2 replicates, too few to decide anything" in verdict.why
-    )
+    assert "as claimed in 2 of 2 replicates, too few to decide anything" in verdict.why
 
 
 def test_equal_configurations_get_a_verdict_in_at_most_alpha_of_studies() -> None:

@@ -209,7 +209,7 @@ def _why(
         text += f", where {_amount(found.claim.within, found.unit)} is allowed"
     if word == UNDECIDED:
         so = int((found.differences[at] > -found.tolerances[at]).sum())
-        text += f"; so, or as much as allowed, in {so} of {n} replicates"
+        text += f"; as claimed in {so} of {n} replicates"
     if word == UNDECIDED and smallest_p(n) > alpha:
         text += ", too few to decide anything"
     if found.remarks[at]:
