@@ -91,7 +91,7 @@ def test_constraints_hold_names_and_versions_only() -> None:
 
 
 def test_a_registry_refuses_a_name_twice_and_offers_the_nearest() -> None:
-    registry: Registry[int] = Registry("number", "zotune.studies")
+    registry: Registry[int] = Registry("number", "zotune.studies", lambda number: number)
     registry.add("one", 1)
     with pytest.raises(DuplicateNameError, match="number 'one' is registered already"):
         registry.add("one", 2)

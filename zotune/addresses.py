@@ -31,6 +31,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = 2**64 - 1
 _STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
 _WORDS = 624
+_LANES = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
 _AHEAD = 4  # steps whose states are computed at a time; more would crowd the cache
 _ALONG = 16  # chunks of a long direction whose states are computed at a time
 
@@ -43,9 +44,12 @@ def digest(*address: int | str) -> int:
 
 def mix(z: Keys) -> Keys:
     """SplitMix64's finalizer: a bijection of 64 bits in which every bit reaches every other."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    z = z ^ (z >> np.uint64(30))
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 def extend(keys: Keys, *place: int) -> Keys:
@@ -139,8 +143,7 @@ class Generators:
 
 def _spread(keys: Keys) -> npt.NDArray[np.uint32]:
     """624 words for each key, the outputs of SplitMix64 that is seeded with it."""
-    lanes = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
-    words: npt.NDArray[np.uint32] = mix(keys[..., None] + lanes).view(np.uint32)
+    words: npt.NDArray[np.uint32] = mix(keys[..., None] + _LANES).view(np.uint32)
     return words
 
 

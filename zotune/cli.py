@@ -37,12 +37,25 @@ def main() -> None:
     """Zeroth-order optimization, measured in queries."""
 
 
+IMPORT = click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="FILE",
+    help="A .py file (or module) that registers estimators or problems of yours. Repeatable.",
+)
+
+
 @main.command("list")
+@IMPORT
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
-def list_command(as_json: bool) -> None:
+def list_command(imports: tuple[str, ...], as_json: bool) -> None:
     """Show studies, estimators, directions, differences, step rules and problems."""
     from zotune.catalogue import catalogue
+    from zotune.own import import_own
 
+    for place in imports:
+        import_own(place)
     entries = catalogue()
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
@@ -72,6 +85,7 @@ def list_command(as_json: bool) -> None:
     metavar="PATH=VALUE",
     help="Change the study: budget=500, space.q=[1,10]; a bare setting is fixed. Repeatable.",
 )
+@IMPORT
 @click.option("--smoke", is_flag=True, help="The same study at a size that takes seconds.")
 @click.option(
     "--tracking-uri",

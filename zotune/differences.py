@@ -55,9 +55,10 @@ class Difference:
     def quotient(self, values: Tensor, mu: float) -> Tensor:
         """v from a step's values, (replicates, evaluations) → (replicates, q)."""
         if self.knows_center:
-            return (values[:, 1:] - values[:, :1]).div_(mu)
-        q = values.shape[1] // 2
-        return (values[:, :q] - values[:, q:]).div_(2 * mu)
+            center, sides = values.split_with_sizes((1, values.shape[1] - 1), dim=1)
+            return (sides - center).div_(mu)
+        above, below = values.chunk(2, dim=1)
+        return (above - below).div_(2 * mu)
 
 
 DIFFERENCES = {

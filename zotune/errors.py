@@ -40,11 +40,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-    """The error for a name of which nothing is known."""
+def unknown(kind: str, name: object, known: Iterable[str], help: str = "") -> UnknownNameError:
+    """The error for a name of which nothing is known; ``help`` where no known name is near."""
     names = sorted(known)
     hint = nearest(name, names) if isinstance(name, str) else ""
-    return UnknownNameError(f"{kind} {name!r} is not known{hint}; known: {', '.join(names)}")
+    rest = f"; {help}" if help and not hint else ""
+    return UnknownNameError(f"{kind} {name!r} is not known{hint}; known: {', '.join(names)}{rest}")
 
 
 def one_of(kind: str, name: object, known: Iterable[str]) -> str:

@@ -134,8 +134,7 @@ class Loop:
         if failed is not None:
             changes["diverged"] = state.diverged | failed
             changes["lost"] = int(changes["diverged"].sum())
-        return replace(
-            state,
+        return state.but(
             x=self._moved(state, estimate, eta),
             steps=state.steps + 1,
             ledger=ledger,

@@ -99,7 +99,7 @@ class Prober:
     def _around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
         room = self._buffer(self.difference.knows_center and part.start == 0, len(part))
-        x, rows = x[:, None], block.rows(part, range(self.objective.dim))
+        x, rows = x.unsqueeze(1), block.rows(part, range(self.objective.dim))
         if room.center is not None:
             room.center.copy_(x)
         for sign, side in zip(self.difference.signs, room.sides, strict=True):

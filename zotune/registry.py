@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
@@ -13,11 +13,18 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """Names to entries. The modules of ``package`` register themselves when first looked at."""
+    """Names to entries. The modules of ``package`` register themselves when first looked at.
 
-    def __init__(self, kind: str, package: str) -> None:
+    Args:
+        kind: what errors call an entry.
+        package: the modules to look at.
+        code: the function or class of an entry, which tells who has written it.
+    """
+
+    def __init__(self, kind: str, package: str, code: Callable[[T], object]) -> None:
         self.kind = kind
         self._package = package
+        self._code = code
         self._entries: dict[str, T] = {}
         self._discovered = False
 
@@ -33,8 +40,18 @@ class Registry(Mapping[str, T]):
     def __getitem__(self, name: str) -> T:
         entries = self._all()
         if name not in entries:
-            raise unknown(self.kind, name, entries)
+            raise unknown(self.kind, name, entries, "one of yours is imported by --import FILE")
         return entries[name]
+
+    @property
+    def own(self) -> dict[str, T]:
+        """Entries that were written outside of zotune; other processes do not know them."""
+        return {name: entry for name, entry in self._all().items() if self._is_own(entry)}
+
+    def adopt(self, entries: Mapping[str, T]) -> None:
+        """Take the entries of another process; those of this one stay."""
+        for name, entry in entries.items():
+            self._all().setdefault(name, entry)
 
     def __contains__(self, name: object) -> bool:
         return name in self._all()
@@ -44,6 +61,10 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+    def _is_own(self, entry: T) -> bool:
+        home = getattr(self._code(entry), "__module__", None) or ""
+        return home.partition(".")[0] != self._package.partition(".")[0]
 
     def _all(self) -> dict[str, T]:
         if not self._discovered:

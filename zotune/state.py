@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -33,3 +34,9 @@ class State:
     """Weighted sum of the iterates, (replicates, d); (replicates, 0) where it is not kept."""
     average_weight: float
     curve: Curve
+
+    def but(self, **changes: Any) -> State:
+        """This state with other values; ``replace`` takes three times as long."""
+        state = object.__new__(State)
+        state.__dict__.update(self.__dict__, **changes)
+        return state

@@ -16,6 +16,7 @@ from zotune.checkpoint import FILENAME
 from zotune.config import Config, parse_config
 from zotune.curve import RUNNING
 from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
+from zotune.own import Own, adopt, own_entries
 from zotune.run import load_loop, make_loop, save_loop
 from zotune.sources import Source
 from zotune.wishes import curves_wanted
@@ -47,11 +48,14 @@ class ZOTrainable(tune.Trainable):
         source: Source | None = None,
         data: Any = None,
         carried: Mapping[str, str] | None = None,
+        own: Own | None = None,
     ) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent.
 
-        ``carried`` holds checkpoints that trials begin at, by their identity.
+        ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
+        driver has registered.
         """
+        adopt(own or {})
         self._source = source
         self._data = data
         self._carried = carried or {}
@@ -187,7 +191,8 @@ def trainable(
         defaults: settings that trials may leave out, such as budget or replicates.
 
     Returns:
-        A class for ``tune.Tuner``. Its name is the same in every run of one script, so that
+        A class for ``tune.Tuner``, which knows the estimators and directions that you have
+        registered so far. Its name is the same in every run of one script, so that
         ``Tuner.restore`` finds it, and no two objectives of one driver share it.
 
     >>> import zotune
@@ -201,7 +206,9 @@ def trainable(
         parse_config({"budget": 1, unknown[0]: None})
     unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
     bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
-    with_source: type[ZOTrainable] = tune.with_parameters(bound, source=source, data=data)
+    with_source: type[ZOTrainable] = tune.with_parameters(
+        bound, source=source, data=data, own=own_entries()
+    )
     return with_source
 
 

@@ -9,7 +9,7 @@ All kinds have norm √d, exactly or in the mean, and E uuᵀ = I.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -69,7 +69,7 @@ class TiledSampler(Sampler):
         self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
         self._generators = Generators(keys, device)
         self._scratch = torch.empty(0, device=device, dtype=torch.float32)
-        self._firsts: tuple[int, Tensor] | None = None
+        self._firsts: tuple[int, Tensor, Sequence[Tensor]] | None = None
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
@@ -84,8 +84,8 @@ class TiledSampler(Sampler):
             return
         if self._shared_steps:
             if queries.start == 0:
-                first = self._first(step)[:, coordinates.start : coordinates.stop]
-                out[:, 0].copy_(first)
+                first = self._first(step).narrow(1, coordinates.start, len(coordinates))
+                out.select(1, 0).copy_(first)
                 if len(queries) == 1:
                     return
                 out, queries = out[:, 1:], range(1, queries.stop)
@@ -115,8 +115,8 @@ class TiledSampler(Sampler):
             kept = self._firsts[1] if self._firsts else self._scratch.new_empty(shape)
             for part, generator in zip(kept, self._generators.at(tile, FIRSTS, 0), strict=True):
                 self._draw(part, generator)
-            self._firsts = tile, kept
-        return self._firsts[1][:, row]
+            self._firsts = tile, kept, kept.unbind(1)
+        return self._firsts[2][row]
 
     def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
         """The first rows of a tile, some replicates at a time, in a scratch that stays cached.
@@ -164,7 +164,7 @@ class Directions:
     """‖u‖² has the spread of a Gaussian's; else it is d exactly."""
 
 
-DIRECTIONS: Registry[Directions] = Registry("directions", __name__)
+DIRECTIONS: Registry[Directions] = Registry("directions", __name__, lambda e: e.sampler)
 
 
 def register(

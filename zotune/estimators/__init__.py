@@ -81,7 +81,7 @@ CLAIMS = {
     "scale-free": "rescaling a direction changes nothing",
 }
 
-ESTIMATORS: Registry[Estimator] = Registry("estimator", __name__)
+ESTIMATORS: Registry[Estimator] = Registry("estimator", __name__, lambda e: e.coefficients)
 
 
 def register(

@@ -6,7 +6,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Objective:
         return self._values_of_blocks(points), None
 
     def start(self) -> Tensor:
-        """Where a run begins unless told otherwise, (d,)."""
+        """Where a run begins unless told otherwise, (d,): at zero."""
         return torch.zeros(self.dim, dtype=self.dtype, device=self.device)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -111,10 +111,25 @@ class CallableObjective(Objective):
         dtype: torch.dtype,
         device: torch.device | str,
         name: str,
+        start: Any = None,
     ) -> None:
         super().__init__(name, dim, dtype=dtype, device=device)
         self.fn = fn
         self.batched = batched
+        self._start = super().start() if start is None else self._checked_start(start)
+
+    def start(self) -> Tensor:
+        """As given, or zero."""
+        return self._start
+
+    def _checked_start(self, start: Any) -> Tensor:
+        point = torch.as_tensor(start, dtype=self.dtype, device=self.device)
+        if point.shape != (self.dim,):
+            raise ConfigError(
+                f"start must have shape ({self.dim},), one coordinate for each dimension, "
+                f"got {tuple(point.shape)}"
+            )
+        return point
 
     def values(self, points: Tensor) -> Tensor:
         """Call the user's function; what it returns must be numbers, one a point."""
@@ -170,6 +185,7 @@ def objective(
     batched: bool = False,
     L: float | None = None,
     optimum: float | None = None,
+    start: Any = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str = "cpu",
     name: str | None = None,
@@ -182,6 +198,7 @@ def objective(
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
+        start: where runs begin, (d,); zero unless given.
         dtype: of the points, torch.float64 unless given.
         device: where the points live.
         name: how rows and records call it; the function's own name unless given.
@@ -203,6 +220,7 @@ def objective(
         dtype=dtype or torch.float64,
         device=device,
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
+        start=start,
     )
     wrapped.L, wrapped.minimum = L, optimum
     return wrapped
@@ -252,13 +270,33 @@ class Settings(Protocol):
         ...
 
 
-PROBLEMS: Registry[Problem] = Registry("problem", __name__)
+PROBLEMS: Registry[Problem] = Registry("problem", __name__, lambda e: e.build)
 
 
-def register(name: str, *, formula: str) -> Callable[[type[Objective]], type[Objective]]:
-    """Register the decorated objective class as a problem under ``name``, which must be new."""
+Build = TypeVar("Build", bound=Callable[..., "Objective"])
 
-    def add(build: type[Objective]) -> type[Objective]:
+
+def register(name: str, *, formula: str = "") -> Callable[[Build], Build]:
+    """Register a class of objectives, or a function that makes one, as a problem.
+
+    Its parameters are the options of the problem, and need defaults; ``device`` is given to it if
+    it takes one. The name must be new.
+
+    >>> import zotune
+    >>> @zotune.objectives.register("shifted-bowl", formula="‖x − shift‖²")
+    ... def shifted_bowl(dim: int = 20, shift: float = 1.0) -> zotune.Objective:
+    ...     return zotune.objective(lambda x: ((x - shift) ** 2).sum(), dim, L=2.0, optimum=0.0)
+    >>> zotune.minimize({"name": "shifted-bowl", "dim": 5}, q=5, budget=500).best_loss < 1e-6
+    True
+    """
+
+    def add(build: Build) -> Build:
+        for option in inspect.signature(build).parameters.values():
+            if option.default is option.empty:
+                raise ConfigError(
+                    f"option {option.name!r} of problem {name!r} needs a default, which studies "
+                    "take where they say nothing"
+                )
         summary = (build.__doc__ or "").strip().split("\n")[0]
         PROBLEMS.add(name, Problem(name, formula, summary, build))
         return build
@@ -285,7 +323,17 @@ def build_any_problem(
     """The same, where a function of a module's weights will do as well."""
     options = problem_mapping(problem)
     entry = PROBLEMS[options.pop("name")]
-    return entry.build(**options, device=device)
+    if "device" in inspect.signature(entry.build).parameters:
+        options["device"] = device
+    from zotune.weights.objective import WeightsObjective
+
+    built = entry.build(**options)
+    if not isinstance(built, Objective | WeightsObjective):
+        raise ConfigError(
+            f"problem {entry.name!r} must build an Objective, got {type(built).__name__}; "
+            "return zotune.objective(fn, dim)"
+        )
+    return built
 
 
 def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.errors import ConfigError
+from zotune.own import import_own
 from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
@@ -38,6 +39,8 @@ class Request:
 
     study: str
     settings: Sequence[str] = ()
+    imports: Sequence[str] = ()
+    """Files and modules of the user's, which register what the study names."""
     smoke: bool = False
     tracking_uri: str | None = None
     storage: Path = Path(STORAGE)
@@ -59,6 +62,8 @@ def run(request: Request) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence(request.address)
     console = Console(stderr=request.as_json)
+    for place in request.imports:
+        import_own(place)
     store_of(request.tracking_uri)
     with _launch(request) as launch:
         _introduce(launch, request, console)
@@ -204,7 +209,7 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
 
 def _next(request: Request, outcome: Outcome) -> str:
     """What a person would type now: run what failed in full, or ask the other question."""
-    words = ["zotune", "run", request.study]
+    words = ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
         return f"{shlex.join(words)} (the study at its full size)"
     if over_weights(outcome.launch.study.problem):
@@ -217,8 +222,13 @@ def _next(request: Request, outcome: Outcome) -> str:
     return "zotune.load_run(result) gives the points behind a row; see the README"
 
 
+def _imports(request: Request) -> list[str]:
+    return [word for place in request.imports for word in ("--import", place)]
+
+
 def _resume(request: Request, launch: Launch) -> str:
-    words = ["zotune", "run", request.study, *(["--smoke"] if request.smoke else [])]
+    words = ["zotune", "run", request.study, *_imports(request)]
+    words += ["--smoke"] if request.smoke else []
     if request.storage != Path(STORAGE):
         words += ["--storage", str(request.storage)]
     if request.address:

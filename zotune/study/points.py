@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from zotune.differences import get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
-from zotune.objectives import PROBLEMS
+from zotune.objectives import PROBLEMS, build_problem
 from zotune.steps import StepRule
 
 if TYPE_CHECKING:
@@ -190,11 +192,19 @@ def over_weights(problem: Mapping[str, Any]) -> bool:
 
 
 def dimension(problem: Mapping[str, Any]) -> int:
-    """d of a problem's mapping, without building it."""
-    settings = PROBLEMS[problem["name"]].settings_of(problem)
+    """d of a problem's mapping; only a problem without that option is built for it."""
+    entry = PROBLEMS[problem["name"]]
+    settings = entry.settings_of(problem)
     if settings is not None:
         return settings.dim
-    return int(problem.get("dim", PROBLEMS[problem["name"]].options.get("dim", 1)))
+    if "dim" in entry.options:
+        return int(problem.get("dim", entry.options["dim"]))
+    return _built_dimension(json.dumps(problem, sort_keys=True))
+
+
+@cache
+def _built_dimension(problem: str) -> int:
+    return build_problem(json.loads(problem)).dim
 
 
 def located(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -201,9 +201,11 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
         settings = PROBLEMS[problem["name"]].settings_of(problem)
         if settings is not None:
             settings.check()
+        elif problem["name"] in PROBLEMS.own:
+            build_problem(problem)
         else:
             build_problem({key: _small(value) for key, value in problem.items()})
-    except (ZotuneError, TypeError, ValueError) as error:
+    except Exception as error:  # a problem of the user's may raise anything
         keys = [key for key in problem if f"problem.{key}" in str(error)]
         text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"
         yield Complaint(("problem", *keys[:1]), text)

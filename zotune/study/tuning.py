@@ -11,6 +11,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
+from zotune.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
@@ -112,11 +113,15 @@ def trial_folder(trial: Trial) -> str:
 def bound_trainable(
     study: Study, trainable: Any = None, carried: Mapping[str, str] | None = None
 ) -> Any:
-    """The trainable with a trial's share of the machine, and checkpoints that trials begin at."""
+    """The trainable with a trial's share of the machine, and what its workers cannot know.
+
+    That is checkpoints that trials begin at, and what the user has registered here.
+    """
     resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
     chosen = trainable or ZOTrainable
-    if carried:
-        chosen = tune.with_parameters(chosen, carried=dict(carried))
+    told = {"carried": dict(carried or {}), "own": {} if trainable else own_entries()}
+    if any(told.values()):
+        chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)
 
 

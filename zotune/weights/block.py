@@ -75,15 +75,21 @@ class TileBlock(ReplayedBlock):
         return part
 
     def gram(self) -> Tensor:
-        """UᵀU: float32 products over short stretches, summed in float64."""
-        gram = self._zeros(self.q, self.q)[0]
+        """UᵀU: float32 products over short stretches, summed in float64.
+
+        The quarter below and left is the transpose of the one above and right.
+        """
+        gram, half = self._zeros(self.q, self.q)[0], self.q // 2
         for part in self._chunks():
             for stretch in torch.split(
                 part[0], part.shape[-1] // _STRETCH * _STRETCH or _STRETCH, 1
             ):
                 width = min(_STRETCH, stretch.shape[1])
                 u = stretch.view(self.q, -1, width).transpose(0, 1)
-                gram += torch.bmm(u, u.mT).sum(0, dtype=torch.float64)
+                above, below = u[:, :half], u[:, half:]
+                gram[:half] += torch.bmm(above, u.mT).sum(0, dtype=torch.float64)
+                gram[half:, half:] += torch.bmm(below, below.mT).sum(0, dtype=torch.float64)
+        gram[half:, :half] = gram[:half, half:].mT
         return gram[None]
 
     def _draw(self, out: Tensor, queries: range, coordinates: range) -> None:

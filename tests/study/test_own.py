@@ -1,0 +1,179 @@
+"""What users write goes where studies go: their problems and estimators, by file or by registry."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from ray import tune
+
+import zotune
+from zotune.cli import main
+from zotune.errors import ConfigError
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import PROBLEMS
+from zotune.own import adopt, import_own, own_entries
+from zotune.study import Study
+
+OWN = """
+import torch
+import zotune
+from zotune import estimators, objectives
+
+
+@objectives.register("misfit", formula="‖Fx − t‖² / n")
+def misfit(rows: int = 50, seed: int = 0) -> zotune.Objective:
+    "How far twenty weights are from explaining the targets."
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(rows, 20, dtype=torch.float64, generator=generator)
+    return zotune.objective(lambda x: (features @ (x - 1)).square().mean(), dim=20, optimum=0.0)
+
+
+@estimators.register("sign", formula="U sign(v) / q")
+def sign(v, block):
+    "The mean of the directions, each turned downhill."
+    return v.sign() / block.q
+"""
+STUDY: dict[str, Any] = {
+    "name": "own",
+    "problem": {"name": "misfit", "rows": 30},
+    "budget": 60,
+    "space": {"estimator": ["sign", "align"], "q": [2, 20]},
+    "fixed": {"step": "constant", "eta": 0.05},
+}
+
+
+@pytest.fixture
+def own_file(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "my_problem.py"
+    path.write_text(OWN, encoding="utf-8")
+    yield path
+    sys.modules.pop("my_problem", None)
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_study_names_what_a_file_of_mine_registers(own_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(json.dumps(STUDY))
+    told = ["run", str(tmp_path / "own.yaml"), "--import", str(own_file), "--json"]
+    told += ["--tracking-uri", "none", "--storage", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert not found["failed"]
+    assert {(b["estimator"], b["q"]) for b in found["best"]} == {
+        (e, q) for e in ("sign", "align") for q in (2, 20)
+    }
+    alone = zotune.minimize(
+        STUDY["problem"], estimator="sign", q=2, budget=60, step="constant", eta=0.05
+    )
+    (entry,) = [b for b in found["best"] if (b["estimator"], b["q"]) == ("sign", 2)]
+    assert entry["loss"] == alone.rows[-1]["loss"]
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_trainable_takes_estimators_along_that_were_registered_before_it(tmp_path: Path) -> None:
+    @zotune.estimators.register("halved", formula="U v / 2q")
+    def halved(v: torch.Tensor, block: Any) -> torch.Tensor:
+        """Half of the average."""
+        return v / (2 * block.q)
+
+    halved.__module__ = "__main__"  # as in a script, whose functions travel by value
+    bowl = zotune.objective(lambda x: (x - 1).square().sum(), dim=5, L=2.0)
+    settings = {"estimator": "halved", "q": 2, "budget": 40, "step": "constant", "eta": 0.1}
+    results = tune.Tuner(
+        zotune.trainable(bowl, name="own-bowl"),
+        param_space=settings,
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert not results.errors
+    alone = zotune.minimize(bowl, **settings)
+    assert (results[0].metrics or {})["loss"] == alone.rows[-1]["loss"]
+
+
+def test_a_problem_without_a_dimension_among_its_options_is_asked_for_it(own_file: Path) -> None:
+    import_own(str(own_file))
+    study = Study(**STUDY | {"space": {"estimator": ["align"], "q": [2, 20, 21]}})
+    assert [skipped.point["q"] for skipped in study.skipped] == [21]
+    assert "d = 20" in study.skipped[0].reason
+
+
+def test_a_file_is_imported_once_however_often_it_is_named(own_file: Path) -> None:
+    import_own(str(own_file))
+    import_own(str(own_file))
+    assert {"problem", "estimator"} == own_entries().keys()
+
+
+def test_entries_of_another_process_do_not_replace_those_of_this_one(own_file: Path) -> None:
+    import_own(str(own_file))
+    before = ESTIMATORS["sign"]
+    adopt({"estimator": {"sign": "another", "avg": "another"}})
+    assert ESTIMATORS["sign"] is before
+    assert ESTIMATORS["avg"].formula == "U v / q"
+
+
+def test_zotunes_own_entries_stay_at_home() -> None:
+    assert own_entries() == {}
+
+
+def test_a_listed_file_shows_its_entries(own_file: Path) -> None:
+    done = CliRunner().invoke(main, ["list", "--json", "--import", str(own_file)])
+    assert done.exit_code == 0, done.output
+    assert "misfit" in [problem["name"] for problem in json.loads(done.stdout)["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (None, "nothing.py", r"--import .*nothing\.py: there is no such file"),
+        ("\n1 / 0\n", "broken.py", r"--import .*broken\.py failed in line 2: ZeroDivisionError"),
+        ("", "json.py", "a module 'json' is imported already; rename the file"),
+        (None, "no_such_module", "no module of this name; a file ends in .py"),
+        ("import no_such_thing\n", "wanting.py", "ModuleNotFoundError: No module named 'no_such"),
+    ],
+)
+def test_what_cannot_be_imported_is_told_in_one_line(
+    tmp_path: Path, text: str | None, place: str, message: str
+) -> None:
+    if text is not None:
+        (tmp_path / place).write_text(text)
+    with pytest.raises(ConfigError, match=message) as told:
+        import_own(str(tmp_path / place) if place.endswith(".py") else place)
+    assert "\n" not in str(told.value)
+    assert Path(place).stem == "json" or Path(place).stem not in sys.modules
+
+
+def test_a_name_that_is_not_imported_says_how_it_would_be(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(json.dumps(STUDY | {"problem": "xyz"}))
+    done = CliRunner().invoke(main, ["run", str(tmp_path / "own.yaml")])
+    assert done.exit_code == 2
+    assert "problem 'xyz' is not known" in done.stderr
+    assert "one of yours is imported by --import FILE" in done.stderr
+
+
+def test_options_need_defaults_and_a_problem_builds_an_objective() -> None:
+    with pytest.raises(ConfigError, match="option 'rows' of problem 'rowed' needs a default"):
+
+        @zotune.objectives.register("rowed")
+        def rowed(rows: int) -> zotune.Objective:
+            return zotune.objective(lambda x: x.sum(), rows)
+
+    assert "rowed" not in PROBLEMS
+    zotune.objectives.register("plain")(lambda: print)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigError, match="must build an Objective, got builtin_function"):
+        zotune.minimize("plain", budget=1)
+
+
+def test_a_problem_that_cannot_be_built_is_a_complaint_about_its_line() -> None:
+    @zotune.objectives.register("failing")
+    def failing(port: int = 8080) -> zotune.Objective:
+        raise RuntimeError(f"nobody listens on port {port}")
+
+    with pytest.raises(ConfigError, match="problem cannot be built: nobody listens on port 8080"):
+        Study(name="x", problem="failing", budget=10)
+    del failing
