@@ -222,3 +222,51 @@ def test_a_curve_has_as_many_points_as_it_is_told_and_the_run_is_the_same() -> N
         )
     with pytest.raises(ConfigError, match="points must be less than or equal to 320, got 321"):
         zotune.minimize(bowl, points=321, **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"estimator": "avg"}, "a run with estimator 'align', not 'avg'"),
+        ({"seed": 1}, "a run with seed 0, not 1"),
+        ({"x0": [2.0] * 3}, "another start"),
+        ({"objective": lambda x: x.abs().sum()}, "another function"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_not_returned_as_this_one_s(
+    tmp_path: Path, changes: dict[str, Any], what: str
+) -> None:
+    asked: dict[str, Any] = {
+        "objective": lambda x: x.square().sum(),
+        "x0": [1.0] * 3,
+        "q": 2,
+        "budget": 20,
+        "L": 2.0,
+        "checkpoint": tmp_path / "run.safetensors",
+    }
+    first = zotune.minimize(**asked)
+    assert torch.equal(zotune.minimize(**asked).x, first.x)
+    assert zotune.minimize(**asked | {"budget": 40}).rows[-1]["spent"] == 40
+    with pytest.raises(CheckpointError, match=f"is of {what}; give each run a checkpoint"):
+        zotune.minimize(**asked | changes)
+
+
+def test_the_code_of_a_function_is_the_same_in_every_process() -> None:
+    """Functions inside it have addresses, and sets an order, that differ between processes."""
+    script = (
+        "from zotune.sources import code_of\n"
+        "def fn(x):\n"
+        "    return sum(y * y for y in x if y not in {'a', 'b', 'c', 'd'})\n"
+        "print(code_of(fn), code_of(lambda x: sum(y for y in x)))\n"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(told) == 1

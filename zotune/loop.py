@@ -60,13 +60,14 @@ class Loop:
         )
         self.observer = Observer(self.prober, self.budget, diagnostics=config.diagnostics)
         self.grid = budget_grid(config.budget, config.points)
-        self._start = self._checked_start(objective.start() if x0 is None else x0)
+        self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
+        """The start of every replicate, (replicates, d)."""
         self._check_radius()
 
     @torch.no_grad()
     def init(self) -> State:
         """The state before the first step: its loss looked at, curvature probed where needed."""
-        x = self._start.clone()
+        x = self.begins_at.clone()
         loss = self.observer.losses(x)
         if not bool(loss.isfinite().all()):
             raise ObjectiveError(
@@ -252,7 +253,7 @@ class Loop:
 
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole."""
-        if float(self.prober.unmoved(self._start, 0)) == 1:
+        if float(self.prober.unmoved(self.begins_at, 0)) == 1:
             raise ConfigError(
                 f"mu must move the point: with mu={self.prober.mu:g} every x + mu·u rounds to x "
                 f"in {dtype_name(self.objective.dtype)}; raise mu, or leave it out for the default"

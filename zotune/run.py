@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.grid import budget_grid
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
+from zotune.sources import code_of
 from zotune.state import State
 from zotune.weights.objective import WeightsObjective
 
@@ -162,7 +165,8 @@ def minimize(
     target, problem = as_objective(objective, x0)
     config = parse_config(given | settings | {"problem": problem})
     loop = Loop(config, target, x0)
-    return finish(loop, on_report=on_report, checkpoint=checkpoint)
+    about = {"code": code_of(target), "start": digest_of(loop.begins_at)}
+    return finish(loop, on_report=on_report, checkpoint=checkpoint, about=about)
 
 
 def finish(
@@ -170,17 +174,47 @@ def finish(
     *,
     on_report: Callable[[dict[str, Any]], None] | None = None,
     checkpoint: str | Path | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run a loop to its end, from its checkpoint if there is one."""
-    resumed = checkpoint is not None and Path(checkpoint).is_file()
-    state = load_loop(loop, Path(checkpoint))[0] if checkpoint and resumed else loop.init()
+    """Run a loop to its end, from its checkpoint if there is one and it is of the same run.
+
+    ``about`` tells runs of one configuration apart: the function and the start.
+    """
+    about = about or {}
+    if checkpoint is not None and Path(checkpoint).is_file():
+        state, notes = load_loop(loop, Path(checkpoint))
+        _require_same_run(Path(checkpoint), notes, loop.config, about)
+    else:
+        state = loop.init()
     while loop.status(state) == RUNNING:
         state, row = loop.report(loop.advance_to_report(state))
         if checkpoint is not None:
-            save_loop(loop, state, Path(checkpoint))
+            save_loop(loop, state, Path(checkpoint), **about)
         if on_report is not None:
             on_report(row)
     return Run(loop.config, state, loop.status(state), loop.objective.minimum)
+
+
+def _require_same_run(
+    path: Path, notes: Mapping[str, Any], config: Config, about: Mapping[str, str]
+) -> None:
+    """Refuse to go on from another run, which would be returned as this one's."""
+    then, now = (json.loads(c.identity) for c in (Config(**notes["config"]), config))
+    then |= {key: notes.get(key, value) for key, value in about.items()}
+    differing = [key for key, value in (now | about).items() if then.get(key) != value]
+    if differing:
+        key = differing[0]
+        what = {"code": "another function", "start": "another start"}.get(
+            key, f"a run with {key} {then.get(key)!r}, not {now.get(key)!r}"
+        )
+        raise CheckpointError(
+            f"{path} is of {what}; give each run a checkpoint of its own, or delete this one"
+        )
+
+
+def digest_of(point: Tensor) -> str:
+    """A few characters that tell one point from another."""
+    return hashlib.sha256(point.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def make_loop(config: Config, objective: Objective | WeightsObjective) -> Loop | WeightsLoop:

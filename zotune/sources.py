@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from types import CodeType
 from typing import Any
 
 import torch
@@ -68,13 +69,7 @@ class Source:
     @property
     def code(self) -> str:
         """A short hash of where and what the code is: the same in every run of one script."""
-        target: Any = self.target.fn if isinstance(self.target, Factory) else self.target
-        target = getattr(target, "fn", target)
-        code = getattr(target, "__code__", None)
-        parts = [getattr(target, "__module__", ""), getattr(target, "__qualname__", self.name)]
-        if code is not None:
-            parts += [code.co_code.hex(), repr([c for c in code.co_consts if not callable(c)])]
-        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:8]
+        return code_of(self.target.fn if isinstance(self.target, Factory) else self.target)
 
     def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
         """The objective, in the process that evaluates it; weights as they were when bound."""
@@ -96,6 +91,27 @@ class Source:
         fn = target if data is None else partial(_with_data, target, data)
         dim = positive_int("dim", self.dim)
         return objective(fn, dim, device=device, name=self.name)
+
+
+def code_of(target: Any) -> str:
+    """A short hash of an objective's code, or of its function's: the same in every process."""
+    target = getattr(target, "fn", target)
+    code = getattr(target, "__code__", None)
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    parts = [str(getattr(target, "__module__", "")), name, *(() if code is None else _inside(code))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def _inside(code: CodeType) -> Iterator[str]:
+    """What a function does: its instructions, constants and names, and those of functions in it."""
+    yield from (code.co_code.hex(), repr(code.co_names))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _inside(constant)
+        elif isinstance(constant, frozenset):
+            yield repr(sorted(map(repr, constant)))  # its own order differs between processes
+        else:
+            yield repr(constant)
 
 
 def _with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:

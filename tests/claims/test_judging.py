@@ -246,3 +246,42 @@ def test_diverged_replicates_near_the_largest_number_are_judged() -> None:
     ended = [Finals({"q": 1}, [1.0] * 10), Finals({"q": 2}, [1e308] * 9 + [1.0])]
     [verdict] = judge([claim(not_falling="q")], ended)
     assert verdict.verdict == "holds"
+
+
+def test_replicates_are_paired_by_their_numbers_and_not_by_their_places() -> None:
+    ended = [
+        Finals({"q": q, "replicate": r}, [q + 0.01 * r])
+        for q, lost in ((1, 3), (9, 7))
+        for r in range(10)
+        if r != lost
+    ]
+    with pytest.raises(ConfigError, match="same replicates, and some lack one that others have"):
+        judge([claim(not_falling="q")], ended)
+
+
+def test_each_problem_is_compared_above_its_own_minimum() -> None:
+    ended = [
+        Finals({"problem": {"seed": seed}, "q": q}, [minimum + gap] * 10, minimum)
+        for seed, minimum in ((0, 0.0), (1, 1000.0))
+        for q, gap in ((1, 1.0), (9, 2.0))
+    ]
+    [verdict] = judge([claim(over="q", within=0.5, where={"problem.seed": 1})], ended)
+    assert verdict.verdict == "fails"
+    assert verdict.estimate == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "step"),
+    [
+        ({}, "theory"),
+        ({"step": "theory", "eta": None}, "theory"),
+        ({"step": "theory", "eta": 2.0}, "as run"),
+        ({"step": "constant", "eta": 1.0}, "as run"),
+    ],
+)
+def test_a_verdict_is_called_the_theory_s_only_at_its_step(
+    settings: dict[str, Any], step: str
+) -> None:
+    ended = [Finals({"q": q} | settings, [float(q)] * 10) for q in (1, 9)]
+    [verdict] = judge([claim(not_falling="q")], ended)
+    assert verdict.step == step

@@ -6,13 +6,14 @@ import math
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import zotune
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
 from zotune.errors import ConfigError, UnknownNameError
-from zotune.reporting.records import Store, _from_server, histories
-from zotune.reporting.series import from_run, pool
+from zotune.reporting.records import Store, TrialRecord, _from_server, histories
+from zotune.reporting.series import from_run, from_trials, pool
 
 
 def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
@@ -93,3 +94,28 @@ def test_parts_of_the_replicates_pool_to_the_curve_of_all() -> None:
     pooled = pool(parts, [1, 3])
     for column in ("spent", "loss", "loss_std", "gap"):
         assert pooled[column].tolist() == pytest.approx(whole[column].tolist(), abs=1e-9)
+
+
+def test_a_diverged_replicate_keeps_its_last_value_to_the_end_of_the_others() -> None:
+    def trial(replicate: int, spent: list[int], losses: list[float], status: str) -> TrialRecord:
+        curve = pd.DataFrame({"spent": spent, "loss": losses, "loss_std": 0.0})
+        config = {"q": 1, "replicate": replicate, "replicates": 1}
+        return TrialRecord(
+            run_id=f"r{replicate}",
+            trial=f"t{replicate}",
+            name="q=1",
+            config=config,
+            status=status,
+            curve=curve,
+            counters={},
+        )
+
+    [pooled] = from_trials(
+        [
+            trial(0, [0, 1, 2, 3], [8.0, 4.0, 2.0, 1.0], "exhausted"),
+            trial(1, [0, 1], [8.0, 9.0], "diverged"),
+        ]
+    )
+    assert pooled.points["spent"].tolist() == [0, 1, 2, 3]
+    assert pooled.points["loss"].tolist() == [8.0, 6.5, 5.5, 5.0]
+    assert pooled.is_whole

@@ -113,6 +113,17 @@ def test_claims_are_kept_with_the_study(tmp_path: Path) -> None:
             "",
             "10: claim avg-wants-one: best fits 3 configurations; say which eta",
         ),
+        (
+            "theory: 1",
+            "theory: 3",
+            "9: theory 3 is not among the values of eta, 0.5, 1, 2; add it, or leave theory out",
+        ),
+        ("theory: 1", "theory: {avg: 1}", "9: theory says nothing of estimator align"),
+        (
+            "over: eta, replicates: 5, theory: 1",
+            "over: estimator, replicates: 5",
+            "9: tuning chooses among numbers, and estimator has 'avg'",
+        ),
         ("claims:\n", "claims: 3\nseeed:\n", "10: claims must be a valid list, got 3"),
     ],
 )
@@ -163,3 +174,21 @@ def test_a_run_ends_with_its_verdicts_for_people_and_for_machines(tmp_path: Path
     shown = CliRunner().invoke(main, [*words, *small, "--set", "space.estimator=[avg]"])
     assert "not judged: align-wants-all; this space does not decide it" in shown.output
     assert "Averaging wants" in shown.output
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_claims_are_not_judged_where_a_trial_has_failed(tmp_path: Path) -> None:
+    """With q = 1 gone, the smallest q would be another one, and its verdict about it."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\nproblem: {name: quadratic, dim: 12}\nbudget: 24\nreplicates: 6\n"
+        "space: {mu: [1.0e-6, 1.0e-300], q: [1, 12]}\n"
+        "claims: [{name: a, says: Blocks help., not_rising: q, where: {mu: 1.0e-6}}]\n"
+    )
+    words = ["run", str(path), "--storage", str(tmp_path / "out"), "--tracking-uri", "none"]
+    told = CliRunner().invoke(main, [*words, "--json"])
+    assert told.exit_code == 1, told.output
+    found = json.loads(told.stdout)
+    assert found["verdicts"] == []
+    why = "The study's claims are not judged: 2 of 4 trials have not spent their budget."
+    assert found["not_judged"] == why

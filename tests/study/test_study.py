@@ -42,6 +42,15 @@ def refused(**changes: Any) -> list[str]:
     return caught.value.problems
 
 
+def test_reports_that_come_again_after_a_kill_are_no_plateau() -> None:
+    plateau = Plateau(3)
+    losses = [5.0, 4.0, 3.0, 3.0]
+    rows = [{"spent": 10 * at, "best_loss": loss} for at, loss in enumerate(losses)]
+    again = [*rows, *rows[2:], {"spent": 40, "best_loss": 3.0}]
+    assert not any(plateau("a", row) for row in again)
+    assert plateau("a", {"spent": 50, "best_loss": 3.0})
+
+
 def test_a_grid_runs_every_combination_once_with_the_first_key_fastest() -> None:
     assert study().trials == [
         {"estimator": "avg", "q": 1},
@@ -230,11 +239,11 @@ def test_what_stops_besides_the_budget() -> None:
     target, plateau = TargetLoss(1.0), Plateau(2)
     assert [target("a", {"loss": loss}) for loss in (2.0, 1.0)] == [False, True]
     losses = [3.0, 2.0, 2.0, 1.0, 1.0, 1.0]
-    stops = [plateau("a", {"best_loss": loss}) for loss in losses]
+    stops = [plateau("a", {"spent": at, "best_loss": loss}) for at, loss in enumerate(losses)]
     assert stops == [False, False, False, False, False, True]
     both = stopper(study(stop={"loss": 1.0, "plateau": 2}))
     assert both is not None
-    assert both("a", {"loss": 0.5, "best_loss": 0.5})
+    assert both("a", {"spent": 1, "loss": 0.5, "best_loss": 0.5})
 
 
 def test_tune_gets_the_whole_configuration() -> None:

@@ -6,10 +6,11 @@ Ray and no MLflow: a run is its configuration and the final losses of its replic
 """
 
 from zotune.claims.claim import Claim, Tuning
-from zotune.claims.judging import FAILS, HOLDS, UNDECIDED, Verdict, judge
-from zotune.claims.runs import THEORY, TUNED, Finals
+from zotune.claims.judging import FAILS, HOLDS, UNDECIDED, Verdict, judge, not_judged
+from zotune.claims.runs import AS_RUN, THEORY, TUNED, Finals
 
 __all__ = [
+    "AS_RUN",
     "FAILS",
     "HOLDS",
     "THEORY",
@@ -20,4 +21,5 @@ __all__ = [
     "Tuning",
     "Verdict",
     "judge",
+    "not_judged",
 ]

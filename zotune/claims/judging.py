@@ -29,7 +29,7 @@ class Verdict:
     name: str
     says: str
     step: str
-    """theory or tuned."""
+    """theory, tuned, or as run where a study without tuning has steps of its own."""
     verdict: str
     """holds, fails or undecided."""
     estimate: float | None
@@ -97,6 +97,11 @@ def judge(
     return [verdict for both in zip(*judged, strict=True) for verdict in both]
 
 
+def not_judged(why: str) -> str:
+    """A sentence in place of verdicts."""
+    return f"The study's claims are not judged: {why}."
+
+
 def _judge_field(claims: list[Claim], field: Field, alpha: float) -> list[Verdict]:
     evidence = [_evidence(claim, field) for claim in claims]
     adjusted = holm([found.p for found in evidence])
@@ -134,10 +139,11 @@ def _evidence(claim: Claim, field: Field) -> _Evidence:
 def _values(runs: Sequence[Finals]) -> tuple[str, list[Vector]]:
     """Logarithms of losses above the minimum; the losses themselves where some are not above 0."""
     losses = [np.asarray(run.losses, np.float64) for run in runs]
-    minimum = runs[0].minimum if runs else None
-    if minimum is not None:
-        lowest = np.finfo(np.float64).eps * max(abs(minimum), 1e-290)
-        return RATIO, [np.log(np.maximum(x - minimum, lowest)) for x in losses]
+    minima = [run.minimum for run in runs if run.minimum is not None]
+    if len(minima) == len(runs):
+        lowest = [np.finfo(np.float64).eps * max(abs(minimum), 1e-290) for minimum in minima]
+        each = zip(losses, minima, lowest, strict=True)
+        return RATIO, [np.log(np.maximum(x - minimum, least)) for x, minimum, least in each]
     if all((x > 0).all() for x in losses):
         return RATIO, [np.log(x) for x in losses]
     return DIFFERENCE, losses

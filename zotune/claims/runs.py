@@ -16,7 +16,7 @@ Point = dict[str, Any]
 """A configuration, with dots in the names of a problem's options."""
 Vector = npt.NDArray[np.float64]
 
-THEORY, TUNED = "theory", "tuned"
+THEORY, TUNED, AS_RUN = "theory", "tuned", "as run"
 NOT_SEARCHED = ("replicate", "replicates")
 
 
@@ -52,7 +52,8 @@ def fields(runs: Iterable[Finals], tuning: Tuning | None) -> list[Field]:
     """What there is to judge: all runs, or those at the theory's step and those at tuned ones."""
     whole = _joined(list(runs))
     if tuning is None:
-        return [Field(THEORY, whole)]
+        at_theory = all(_has_theory_step(run.config) for run in whole)
+        return [Field(THEORY if at_theory else AS_RUN, whole)]
     if any(len(run.losses) <= tuning.replicates for run in whole):
         raise ConfigError(
             f"{tuning.replicates} replicates choose {tuning.over}, and some must be left to judge; "
@@ -68,7 +69,8 @@ def _joined(runs: list[Finals]) -> list[Finals]:
     for nested in runs:
         run = Finals(_flat(nested.config), nested.losses, nested.minimum)
         groups.setdefault(_key(run.config, NOT_SEARCHED), []).append(run)
-    joined = []
+    joined: list[Finals] = []
+    rows: list[list[int]] = []
     for group in groups.values():
         group.sort(key=lambda run: int(run.config.get("replicate") or 0))
         firsts = [run.config.get("replicate") or 0 for run in group]
@@ -77,10 +79,19 @@ def _joined(runs: list[Finals]) -> list[Finals]:
         losses = [loss for run in group for loss in run.losses]
         config = {k: v for k, v in group[0].config.items() if k not in NOT_SEARCHED}
         joined.append(Finals(config, losses, group[0].minimum))
+        rows.append([number for run in group for number in _numbers(run)])
     lengths = {len(run.losses) for run in joined}
     if len(lengths) > 1:
         raise ConfigError(f"runs must have equally many replicates, got {sorted(lengths)}")
+    if any(numbers != rows[0] for numbers in rows):
+        raise ConfigError("runs must have the same replicates, and some lack one that others have")
     return joined
+
+
+def _numbers(run: Finals) -> range:
+    """The numbers of a run's replicates."""
+    first = int(run.config.get("replicate") or 0)
+    return range(first, first + len(run.losses))
 
 
 def _flat(config: Mapping[str, Any]) -> Point:
@@ -94,6 +105,10 @@ def _flat(config: Mapping[str, Any]) -> Point:
 
 def _key(config: Mapping[str, Any], but: Sequence[str]) -> Hashable:
     return tuple(sorted((k, str(v)) for k, v in config.items() if k not in but))
+
+
+def _has_theory_step(config: Mapping[str, Any]) -> bool:
+    return config.get("step", THEORY) == THEORY and config.get("eta") in (None, 1)
 
 
 def _at_theory(runs: list[Finals], tuning: Tuning) -> Field:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,6 +146,7 @@ class Options:
             return None
         if not isinstance(value, list | tuple) or not value:
             raise ConfigError(f"problem.{name} must be a list of names, got {value!r}")
+        _refuse_booleans(name, value)
         names = tuple(str(entry) for entry in value)
         if len(set(names)) < len(names):
             raise ConfigError(f"problem.{name} must be different names, got {list(names)}")
@@ -159,8 +160,19 @@ class Options:
             )
         words: Any = self.words
         if isinstance(words, Mapping):
+            _refuse_booleans("words", words.values())
             return tuple((str(label), str(word)) for label, word in words.items())
         return self._names("words")
+
+
+def _refuse_booleans(name: str, entries: Iterable[Any]) -> None:
+    """YAML reads yes, no, on and off as true and false, which nobody means here."""
+    for entry in entries:
+        if isinstance(entry, bool):
+            raise ConfigError(
+                f"problem.{name} has {entry!r}, which is how YAML reads yes, no, on and off; "
+                "put the word in quotes"
+            )
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from zotune.claims import AS_RUN
 from zotune.errors import ConfigError
 from zotune.reporting.records import LaunchRecord, Store
 from zotune.reporting.report import PAGE, Report, build
@@ -91,7 +92,8 @@ def _say(found: Report, launches: Sequence[LaunchRecord], folder: Path) -> None:
     for line in [*found.lead, *(text for section in found.sections for text in section.text)]:
         click.echo(line)
     for verdict in found.verdicts:
-        click.echo(f"{verdict.verdict} at the {verdict.step} step: {verdict.says} {verdict.why}")
+        step = verdict.step if verdict.step == AS_RUN else f"at the {verdict.step} step"
+        click.echo(f"{verdict.verdict} {step}: {verdict.says} {verdict.why}")
     for launch in launches:
         for trial in launch.trials:
             if trial.status == "running":

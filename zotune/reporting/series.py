@@ -63,7 +63,7 @@ class Series:
     @property
     def is_whole(self) -> bool:
         """Whether it is all that there will be of it."""
-        return self.status in WHOLE
+        return set(self.status.split(", ")) <= WHOLE
 
     def last(self, column: str) -> float | None:
         """The last value of a column, None where it is not known."""
@@ -94,12 +94,20 @@ def _pooled(group: list[TrialRecord]) -> Series:
     words = sorted({trial.status for trial in group})
     return Series(
         config=group[0].config,
-        points=pool([trial.curve for trial in group], sizes),
+        points=pool([_held(trial, group) for trial in group], sizes),
         replicates=sum(sizes),
         status=words[0] if len(words) == 1 else ", ".join(words),
         names=tuple(trial.name for trial in group),
         counters=group[0].counters,
     )
+
+
+def _held(trial: TrialRecord, group: list[TrialRecord]) -> pd.DataFrame:
+    """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
+    if trial.status != "diverged":
+        return trial.curve
+    spent = max((other.curve["spent"] for other in group), key=len)
+    return trial.curve.set_index("spent").reindex(spent, method="ffill").reset_index()
 
 
 def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:

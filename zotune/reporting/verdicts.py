@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zotune.claims import Claim, Finals, Tuning, Verdict, judge
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
 from zotune.errors import ConfigError
 from zotune.reporting.drawing import number
 from zotune.reporting.page import Table
@@ -18,27 +18,29 @@ def verdicts_on(launch: LaunchRecord) -> tuple[list[Verdict], str]:
         return [], ""
     unfinished = [trial.name for trial in launch.trials if trial.status not in WHOLE]
     if unfinished:
-        return [], (
-            f"The study's claims are not judged: {len(unfinished)} of {len(launch.trials)} trials "
-            "have not spent their budget."
-        )
+        told = f"{len(unfinished)} of {len(launch.trials)} trials have not spent their budget"
+        return [], not_judged(told)
     if any(trial.losses is None for trial in launch.trials):
-        return [], (
-            "The study's claims are not judged: these records do not hold the final loss of each "
-            "replicate."
-        )
+        return [], not_judged("these records do not hold the final loss of each replicate")
     try:
         claims = [Claim(**said) for said in launch.file["claims"]]
         tuning = Tuning(**launch.file["tuning"]) if launch.file.get("tuning") else None
         return judge(claims, [_finals(trial) for trial in launch.trials], tuning), ""
     except ConfigError as error:
-        return [], f"The study's claims are not judged: {error}."
+        return [], not_judged(str(error))
 
 
 def _finals(trial: TrialRecord) -> Finals:
-    gap = trial.curve["gap"].iloc[-1] if "gap" in trial.curve else None
-    minimum = None if gap is None else float(trial.curve["loss"].iloc[-1] - gap)
-    return Finals(trial.config, trial.losses or (), minimum)
+    return Finals(trial.config, trial.losses or (), _minimum(trial))
+
+
+def _minimum(trial: TrialRecord) -> float | None:
+    """f* = loss − gap, at the smallest loss: a large one would swallow it."""
+    if "gap" not in trial.curve:
+        return None
+    loss, gap = (trial.curve[column].to_numpy(float) for column in ("loss", "gap"))
+    at = abs(loss).argmin()
+    return float(loss[at] - gap[at])
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.callbacks import sync
+from zotune.callbacks.spool import FOLDER, find_spools
 from zotune.callbacks.stores import experiment_id
 from zotune.errors import ConfigError
 from zotune.reporting.records import Store
@@ -67,15 +68,23 @@ def ensure(
     """The finished launch of a study: an old one, an old one that is continued, or a new one."""
     known = launches_of(study, request.storage)
     finished = [launch for launch in known if launch.state == FINISHED]
-    if finished:
-        console.print(f"{at}{study.name}: done, launch {finished[-1].id}", highlight=False)
-        return finished[-1], None
+    whole = [launch for launch in finished if _is_whole(launch)]
+    if whole:
+        console.print(f"{at}{study.name}: done, launch {whole[-1].id}", highlight=False)
+        return whole[-1], None
+    known = [launch for launch in known if launch.state != FINISHED]
     with _launch(study, known, request) as launch:
         verb = "continues" if known else "runs"
         title = f"{at}{study.name} {verb}: {study.size} trials of {study.budget} {study.count}"
         with displayed(console, title):
             outcome = run_launch(launch, callbacks=_callbacks(study, request), resume=bool(known))
     return replace(outcome.launch, study=study), outcome
+
+
+def _is_whole(launch: Launch) -> bool:
+    """Whether a finished launch has all that a page is made of: every trial, and its records."""
+    noted = launch.notes.get("refused") or launch.notes.get("failed")
+    return not noted and bool(find_spools(launch.folder / FOLDER))
 
 
 def _launch(study: Study, known: list[Launch], request: Request) -> AbstractContextManager[Launch]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from zotune.claims import Tuning
 from zotune.claims.comparing import pairs
 from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
@@ -134,6 +135,37 @@ def _tuning(study: Study) -> Iterator[Complaint]:
             f"{tuning.replicates} replicates tune and none of {study.replicates} is left to judge; "
             "raise replicates at the top of the file",
         )
+    yield from _tuned_values(study, tuning)
+
+
+def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
+    """Numbers to choose from, among them the theory's."""
+    values = study.grid.get(tuning.over, [])
+    odd = [v for v in values if isinstance(v, bool) or not isinstance(v, int | float)]
+    if odd:
+        yield Complaint(
+            ("tuning", "over"), f"tuning chooses among numbers, and {tuning.over} has {odd[0]!r}"
+        )
+    if tuning.theory is None or tuning.over not in study.space:
+        return
+    if tuning.over in study.sampled:
+        yield Complaint(
+            ("tuning", "theory"),
+            f"{tuning.over} is drawn, and no trial has the theory's exactly; leave theory out",
+        )
+        return
+    named = tuning.theory if isinstance(tuning.theory, dict) else {"": tuning.theory}
+    for value in named.values():
+        if value not in values:
+            yield Complaint(
+                ("tuning", "theory"),
+                f"theory {value:g} is not among the values of {tuning.over}, "
+                f"{', '.join(f'{v:g}' for v in values)}; add it, or leave theory out",
+            )
+    estimators = study.grid.get("estimator", [study.fixed.get("estimator", "align")])
+    missing = [e for e in estimators if e not in named] if "" not in named else []
+    if missing:
+        yield Complaint(("tuning", "theory"), f"theory says nothing of estimator {missing[0]}")
 
 
 def _within(study: Study) -> Iterator[Complaint]:

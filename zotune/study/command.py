@@ -175,11 +175,13 @@ def displayed(console: Console, title: str) -> Iterator[None]:
 def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
     study, launch = outcome.launch.study, outcome.launch
     best = best_entries(entries(outcome))
-    verdicts = [] if outcome.interrupted else verdicts_of(study, outcome.results)
+    verdicts, why_none = verdicts_of(study, outcome.results)
     if best:
         console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
     if verdicts:
         console.print(verdict_table(verdicts))
+    if why_none:
+        _say(console, why_none)
     _say(console, f"{len(outcome.results)} trials in {duration(outcome.seconds)}")
     _say(console, f"records: {launch.folder}")
     if figure is not None:

@@ -131,7 +131,8 @@ def run_launch(
             raise
         seconds = monotonic() - start
     state = INTERRUPTED if interrupt.pressed else FINISHED
-    return Outcome(launch.record(state), results, interrupt.pressed, seconds)
+    launch = launch.record(state, failed=len(results.errors))
+    return Outcome(launch, results, interrupt.pressed, seconds)
 
 
 def _check_resources(launch: Launch) -> None:

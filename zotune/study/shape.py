@@ -258,6 +258,9 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
     if isinstance(axis, Sampler) and axis.kind != "choice" and not _is_numeric(key):
         yield f"{key} is a name, which {axis.kind} cannot draw; use {{choice: […]}}"
         return
+    if isinstance(axis, Sampler) and axis.kind in FRACTIONAL and _is_whole(key, problem):
+        yield f"{key} is a whole number, which {axis.kind} cannot draw; use {FRACTIONAL[axis.kind]}"
+        return
     for value in axis.ends if isinstance(axis, Sampler) else axis:
         try:
             checked(key, value, problem)
@@ -266,6 +269,17 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
 
 
 NAMES = ("estimator", "directions", "difference", "step")
+FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
+"""Distributions of numbers with a fraction, and those of whole numbers in their place."""
+
+
+def _is_whole(key: str, problem: Any) -> bool:
+    """Whether a setting takes whole numbers only."""
+    if not key.startswith("problem."):
+        return Config.model_fields[key].annotation in (int, int | None)
+    name = problem if isinstance(problem, str) else problem["name"]
+    default = PROBLEMS[name].options[key.removeprefix("problem.")]
+    return isinstance(default, int) and not isinstance(default, bool)
 
 
 def _is_numeric(key: str) -> bool:

@@ -167,6 +167,7 @@ def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
     """The outcome for a machine."""
     launch, study = outcome.launch, outcome.launch.study
     found = entries(outcome)
+    verdicts, not_judged = verdicts_of(study, outcome.results)
     return {
         "study": study.name,
         "question": study.question,
@@ -177,7 +178,8 @@ def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "trials": len(outcome.results),
         "best": [asdict(entry) for entry in best_entries(found)],
-        "verdicts": [asdict(verdict) for verdict in verdicts_of(study, outcome.results)],
+        "verdicts": [asdict(verdict) for verdict in verdicts],
+        "not_judged": not_judged,
         "failed": [asdict(failure) for failure in failures(outcome)],
         "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
     }

@@ -74,15 +74,22 @@ class TargetLoss(tune.Stopper):
 
 
 class Plateau(tune.Stopper):
-    """Ends a trial after so many reports in a row without a new best loss."""
+    """Ends a trial after so many reports in a row without a new best loss.
+
+    Reports that come again, because a worker was killed and began at its checkpoint, do not count.
+    """
 
     def __init__(self, reports: int) -> None:
         self.reports = reports
         self._best: dict[str, float] = {}
+        self._spent: defaultdict[str, int] = defaultdict(lambda: -1)
         self._idle: defaultdict[str, int] = defaultdict(int)
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
         """Whether the trial has stood still for too long."""
+        if result["spent"] <= self._spent[trial_id]:
+            return False
+        self._spent[trial_id] = result["spent"]
         best = float(result["best_loss"])
         improved = best < self._best.get(trial_id, float("inf"))
         self._best[trial_id] = min(best, self._best.get(trial_id, best))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from zotune.claims import Finals, Verdict, judge
+from zotune.claims import Finals, Verdict, judge, not_judged
 from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.errors import ConfigError
 from zotune.run import Run, load_run
 
 if TYPE_CHECKING:
@@ -16,29 +17,37 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from zotune.study.model import Study
+    from zotune.weights.checkpoint import WeightsRun
 
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
-def verdicts_of(study: Study, results: tune.ResultGrid) -> list[Verdict]:
-    """What the trials that came to their end say of the study's claims; none without claims."""
+def verdicts_of(study: Study, results: tune.ResultGrid) -> tuple[list[Verdict], str]:
+    """Verdicts on the study's claims, and why there are none where there could be.
+
+    Claims are about all of a study's runs at their end: among those that happen to be left, the
+    smallest q would be another one.
+    """
     if not study.claims:
-        return []
+        return [], ""
     ended = [results[at] for at in range(len(results))]
     runs = [load_run(r) for r in ended if r.error is None and r.checkpoint is not None]
-    finals = [
-        finals_of(run)
-        for run in runs
-        if isinstance(run, Run) and run.status in (EXHAUSTED, DIVERGED)
-    ]
-    return judge(study.claims, finals, study.tuning) if finals else []
+    whole = [finals_of(run) for run in runs if run.status in (EXHAUSTED, DIVERGED)]
+    if len(whole) < study.size:
+        missing = study.size - len(whole)
+        return [], not_judged(f"{missing} of {study.size} trials have not spent their budget")
+    try:
+        return judge(study.claims, whole, study.tuning), ""
+    except ConfigError as error:
+        return [], not_judged(str(error))
 
 
-def finals_of(run: Run) -> Finals:
+def finals_of(run: Run | WeightsRun) -> Finals:
     """The final losses of a run; a diverged replicate counts as the contract says."""
     state = run.state
-    worst = torch.maximum(state.start_loss, state.loss)
-    losses = torch.where(state.diverged, worst, state.loss).tolist()
+    start, last = (torch.as_tensor(loss).reshape(-1) for loss in (state.start_loss, state.loss))
+    diverged = torch.as_tensor(state.diverged).reshape(-1)
+    losses = torch.where(diverged, torch.maximum(start, last), last).tolist()
     return Finals(run.config.model_dump(), losses, run.minimum)
 
 
