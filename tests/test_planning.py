@@ -24,6 +24,7 @@ from zotune.estimators import ESTIMATORS, Estimator
 from zotune.objectives.quadratic import Quadratic
 from zotune.plan_table import render
 from zotune.planning import Plan, plan
+from zotune.study import load_study
 from zotune.theory import REGIMES
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
@@ -221,7 +222,7 @@ def test_the_command_tunes_the_step_beside_q(regime: str) -> None:
     found = plan(1000, 20_000, regime=regime, count="evaluations", directions="sphere")
     assert any("tuning the step" in note for note in found.notes)
     words = shlex.split(found.command)
-    assert words[:3] == ["zotune", "run", regime]
+    assert words[:3] == ["zotune", "run", f"{regime}-tuned"]
     settings = dict(word.split("=") for word in words[4::2])
     assert settings["problem.dim"] == "1000"
     assert settings["budget"] == "20000"
@@ -229,7 +230,7 @@ def test_the_command_tunes_the_step_beside_q(regime: str) -> None:
     assert settings["directions"] == "sphere"
     assert "difference" not in settings
     assert {*sizes(found).values()} <= {*json.loads(settings["space.q"])}
-    assert len(json.loads(settings["space.eta"])) > 2
+    assert len(load_study(words[2], settings=words[4::2]).space["eta"]) > 2
 
 
 @REGIME

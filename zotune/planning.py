@@ -390,7 +390,6 @@ def _notes(case: _Case, best: Option, flatness: list[Flatness]) -> Iterator[str]
 def _command(case: _Case, flatness: list[Flatness]) -> str:
     """The study that tunes the step beside q, on the paper's problem for the regime."""
     q = sorted({1, case.most, *(f.q for f in flatness), *case.powers})
-    eta = [0.01, 0.1, 1, 10] if case.regime == STOCHASTIC else [0.5, 1, 2, 4]
     settings = {
         "problem.dim": case.dim,
         "budget": case.budget.limit,
@@ -398,8 +397,9 @@ def _command(case: _Case, flatness: list[Flatness]) -> str:
         "difference": case.budget.difference.name,
         "directions": case.directions,
         "space.q": f"'{q}'",
-        "space.eta": f"'{eta}'",
     }
+    if case.regime != STOCHASTIC:
+        settings["space.eta"] = "'[0.5, 1, 2, 4]'"
     defaults = {"count": DIRECTIONS, "difference": FORWARD, "directions": "gaussian"}
     given = [f"--set {k}={v}" for k, v in settings.items() if defaults.get(k) != v]
-    return " ".join(["zotune run", case.regime, *given])
+    return " ".join(["zotune run", f"{case.regime}-tuned", *given])

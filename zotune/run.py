@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ import torch
 from torch import Tensor
 
 from zotune.budget import EVALUATIONS
-from zotune.checkpoint import FILENAME, holds_weights, load_state, save_state
+from zotune.checkpoint import holds_weights, load_state, save_state
 from zotune.config import Config, parse_config
-from zotune.curve import RUNNING
+from zotune.curve import DIVERGED, RUNNING
 from zotune.errors import CheckpointError, ConfigError
+from zotune.finding import find_checkpoint
 from zotune.grid import budget_grid
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
@@ -258,9 +260,10 @@ def load_run(source: Any) -> Run | WeightsRun:
     """The run behind a result or a checkpoint: the point back, not only the number.
 
     Args:
-        source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint: its folder, or
-            the file that ``minimize`` wrote; or the id of a run that ``MLflowCurves`` logged, in
-            the store that ``MLFLOW_TRACKING_URI`` names.
+        source: a Ray Tune ``Result`` or ``Checkpoint``; the file that ``minimize`` wrote; the
+            folder of a checkpoint, of a trial (its last checkpoint), of a launch (its best trial)
+            or of a study (its newest launch); or the id of a run that ``MLflowCurves`` logged, in
+            the store that ``MLFLOW_TRACKING_URI`` names, else in ``mlflow.db``.
 
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model's weights a
@@ -279,14 +282,21 @@ def load_run(source: Any) -> Run | WeightsRun:
     if hasattr(source, "as_directory"):
         with source.as_directory() as folder:
             return load_run(folder)
-    path = Path(source)
-    path = path / FILENAME if path.is_dir() else path
+    return _run_at(find_checkpoint(Path(source), _final_loss))
+
+
+def _run_at(path: Path) -> Run | WeightsRun:
     if holds_weights(path):
         from zotune.weights.checkpoint import load_weights_run
 
         return load_weights_run(path)
     state, notes = load_state(path)
     return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"])
+
+
+def _final_loss(path: Path) -> float:
+    run = _run_at(path)
+    return inf if run.status == DIVERGED else float(run.rows[-1]["loss"])
 
 
 def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, Any]]:

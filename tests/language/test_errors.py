@@ -28,6 +28,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"head": "words"}, r"problem\.words and problem\.head belong together"),
     ({"words": ["a", "b"]}, r"belong together.*got head='linear' and words=\['a', 'b'\]"),
     ({"head": "words", "words": ["bad", "good"]}, r"problem\.template is missing.*'\{text\} It"),
+    (PROMPT | {"words": [False, True]}, r"problem\.words has False, which is how YAML reads yes"),
+    (PROMPT | {"words": {"bad": False, "good": True}}, r"problem\.words has False.*in quotes"),
     (PROMPT | {"words": ["bad"]}, r"one word for each class, bad, good; got 1 words"),
     (PROMPT | {"words": {"bad": "bad", "fine": "good"}}, r"each class, bad, good; got bad, fine"),
     (PROMPT | {"words": ["zyx", "good"]}, r"problem\.words: ' zyx' is \d tokens of 'tiny-qwen3'"),

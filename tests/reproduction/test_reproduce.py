@@ -13,15 +13,17 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from zotune.callbacks.spool import FOLDER, Spool
 from zotune.claims import Verdict
 from zotune.cli import main
 from zotune.reporting.page import page
 from zotune.reporting.report import Report
 from zotune.reproduction import plan
-from zotune.reproduction.command import Request, ensure
+from zotune.reproduction.command import Request, _is_whole, ensure
 from zotune.reproduction.measured import measured, sections
 from zotune.reproduction.pages import overview
 from zotune.reproduction.plan import EXPERIMENTS, FULL, SMALL, Experiment, chosen
+from zotune.study.launch import new_launch
 from zotune.study.studyfile import shipped_studies
 
 TINY = Experiment(
@@ -119,6 +121,16 @@ def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
     assert outcome is None
     assert [folder.name for folder in home.iterdir()] == [launch.id]
     assert f"{TINY.study}-small: done, launch {launch.id}" in console.export_text()
+
+
+def test_a_launch_with_failures_or_without_records_is_not_done(tmp_path: Path) -> None:
+    with new_launch(TINY.at(SMALL), tmp_path) as launch:
+        assert not _is_whole(launch.record("finished"))
+        spool = Spool(launch.folder / FOLDER / launch.id, {"launch_id": launch.id})
+        spool.close()
+        assert _is_whole(launch.record("finished", failed=0))
+        assert not _is_whole(launch.record("finished", failed=2))
+        assert not _is_whole(launch.record("finished", refused=True))
 
 
 def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colours() -> None:

@@ -42,6 +42,20 @@ def refused(**changes: Any) -> list[str]:
     return caught.value.problems
 
 
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("q", {"loguniform": [1, 10]}),
+        ("q", {"uniform": [1, 9]}),
+        ("problem.dim", {"uniform": [2, 9]}),
+    ],
+)
+def test_a_whole_number_is_not_drawn_with_a_fraction(key: str, written: dict[str, Any]) -> None:
+    told = refused(space={key: written}, search=RANDOM)
+    instead = "lograndint" if "loguniform" in written else "randint"
+    assert any(f"{key} is a whole number" in line and f"use {instead}" in line for line in told)
+
+
 def test_reports_that_come_again_after_a_kill_are_no_plateau() -> None:
     plateau = Plateau(3)
     losses = [5.0, 4.0, 3.0, 3.0]

@@ -11,12 +11,11 @@ from typing import Any
 
 from zotune.checkpoint import FILENAME, require_same
 from zotune.errors import CheckpointError, ConfigError
+from zotune.finding import find_checkpoint
 from zotune.objectives import PROBLEMS
 from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
 
 PROBLEM = "language-model"
-STUDY_FILE = "study.yaml"
-"""By which a launch's folder is known."""
 LOADERS = {
     "linear": "zotune.language.load_classifier",
     "own": "transformers.AutoModelForSequenceClassification.from_pretrained",
@@ -103,39 +102,7 @@ def checkpoint_of(source: Any) -> Iterator[Path]:
         with source.as_directory() as folder:
             yield Path(folder) / FILENAME
         return
-    yield find_checkpoint(Path(source))
-
-
-def find_checkpoint(path: Path) -> Path:
-    """The checkpoint at a path; the last of a trial, the best of a launch or a study's newest."""
-    if path.is_file():
-        return path
-    if (path / FILENAME).is_file():
-        return path / FILENAME
-    path = _newest_launch(path)
-    last = [trial for trial in (_last(path), *map(_last, _folders(path))) if trial is not None]
-    if not last:
-        raise CheckpointError(
-            f"no checkpoint at {path.absolute()}; give a launch's or a trial's folder, "
-            "a checkpoint, or the id of an MLflow run"
-        )
-    return min(last, key=_loss)
-
-
-def _newest_launch(path: Path) -> Path:
-    """The newest launch in a study's folder; any other path as it is."""
-    launches = sorted(child for child in _folders(path) if (child / STUDY_FILE).is_file())
-    return launches[-1] if launches else path
-
-
-def _folders(path: Path) -> list[Path]:
-    return sorted(child for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
-
-
-def _last(trial: Path) -> Path | None:
-    """The newest checkpoint of a trial's folder."""
-    found = sorted(trial.glob(f"checkpoint_*/{FILENAME}")) if trial.is_dir() else []
-    return found[-1] if found else None
+    yield find_checkpoint(Path(source), _loss)
 
 
 def _loss(path: Path) -> float:

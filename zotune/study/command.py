@@ -19,7 +19,7 @@ from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
 from zotune.study.quiet import silence
 from zotune.study.running import Outcome, curves, run_launch, store_of
-from zotune.study.studyfile import SUFFIXES, StudyError
+from zotune.study.studyfile import SUFFIXES, StudyError, shipped_studies
 from zotune.study.summary import (
     as_dict,
     best_entries,
@@ -217,11 +217,17 @@ def _next(request: Request, outcome: Outcome) -> str:
     if over_weights(outcome.launch.study.problem):
         taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
         return f"{shlex.join(taken)} (the best trial's model, for from_pretrained)"
-    if "eta" not in outcome.launch.study.space:
-        given = [word for setting in request.settings for word in ("--set", setting)]
-        tuned = [*given, "--set", "space.eta=[0.5,1,2,4]"]
-        return f"{shlex.join([*words, *tuned])} (whether a tuned step turns it around)"
-    return "zotune.load_run(result) gives the points behind a row; see the README"
+    given = [word for setting in request.settings for word in ("--set", setting)]
+    study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
+    if "eta" not in study.space and tuned in shipped_studies():
+        words[2] = tuned
+        return f"{shlex.join([*words, *given])} (whether tuned steps turn it around)"
+    if "eta" not in study.space:
+        steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
+        searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
+        return f"{shlex.join(searched)} (whether a tuned step turns it around)"
+    point = f"import zotune; print(zotune.load_run({str(outcome.launch.folder)!r}).best_x)"
+    return f"{shlex.join(['python', '-c', point])} (the best trial's point)"
 
 
 def _imports(request: Request) -> list[str]:
