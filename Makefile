@@ -37,7 +37,8 @@ faults: $(READY)
 long: $(READY)
 	$(BIN)/python -m pytest -m long
 
-# The constraints pin torch to a build without gigabytes of CUDA on a CPU machine.
+# On a machine without a GPU, a CPU build of torch spares gigabytes: install it into .venv first, or
+# point pip at one (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL); the constraints name its version.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "zotune needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -45,4 +46,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info results
+	rm -rf $(VENV) build dist *.egg-info

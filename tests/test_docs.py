@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ from zotune.cli import main
 README = Path(__file__).parent.parent / "README.md"
 
 
-@pytest.mark.parametrize("kind", ["estimators", "directions"])
+@pytest.mark.parametrize("kind", ["estimators", "directions", "settings"])
 def test_tables_in_the_readme_are_those_of_the_registry(kind: str) -> None:
     found = re.search(f"<!-- {kind} -->\n(.*?)\n?<!-- /{kind} -->", README.read_text(), re.DOTALL)
     assert found is not None
@@ -44,6 +45,32 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> Non
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Run(align" in done.stdout or "tensor([" in done.stdout
+
+
+FILES = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", README.read_text(), re.DOTALL))
+ON_FILES = re.findall(r"<!-- commands on these files -->\n```\n(.*?)```", README.read_text(), re.S)
+
+
+def test_a_study_of_a_function_of_one_s_own_runs_as_the_readme_says(tmp_path: Path) -> None:
+    assert FILES.keys() == {"my_problem.py", "my-study.yaml"}
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (command,) = "".join(ON_FILES).splitlines()
+    program, *words = shlex.split(command)
+    assert program == "zotune"
+    done = subprocess.run(
+        [sys.executable, "-m", "zotune.cli", *words, "--json", "--tracking-uri", "none"],
+        cwd=tmp_path,
+        env=os.environ | QUIET | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    best = json.loads(done.stdout)["best"]
+    assert {(entry["estimator"], entry["q"]) for entry in best} == {
+        (e, q) for e in ("avg", "align") for q in (1, 5, 20)
+    }
 
 
 COMMANDS = [

@@ -40,7 +40,10 @@ _HOMES = {
     "trainable": "zotune.trainables",
 }
 
-_PACKAGES = {"callbacks", "directions", "estimators", "language", "objectives", "studies"}
+_PACKAGES = {
+    *("callbacks", "claims", "directions", "estimators", "language", "objectives", "studies"),
+    *("theory", "weights"),
+}
 
 __all__ = [
     "Objective",

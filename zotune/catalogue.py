@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pydantic.fields import FieldInfo
+
+from zotune.config import Config
 from zotune.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.study.studyfile import parse_document, shipped_studies
+
+NOT_SET = ("problem", "replicate", "curve")
+"""What is told elsewhere, or by others than users."""
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:
@@ -31,6 +37,11 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             for d in DIFFERENCES.values()
         ],
         "steps": [{"name": name, "step size": rule} for name, rule in STEPS.items()],
+        "settings": [
+            {"name": name, "default": _default(field), "what it is": field.description or ""}
+            for name, field in Config.model_fields.items()
+            if name not in NOT_SET
+        ],
         "problems": [
             {
                 "name": p.name,
@@ -41,6 +52,12 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             for p in PROBLEMS.values()
         ],
     }
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    return "" if field.default is None else str(field.default)
 
 
 def markdown(kind: str) -> str:

@@ -34,23 +34,30 @@ FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "memory")
 class Config(BaseModel):
     """Everything a run is determined by, except the objective itself."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     problem: dict[str, Any] = Field(default_factory=dict)
     """``name`` and options of the problem."""
     estimator: str = "align"
+    """What makes a gradient of the differences."""
     q: int = Field(1, ge=1)
     """Directions a step."""
     directions: str = "gaussian"
+    """Along which the function is probed."""
     difference: str = FORWARD
+    """forward: q + 1 evaluations a step; central: 2q."""
     mu: float | None = Field(None, gt=0)
     """Radius of the differences; None: by dtype, 1e-6 in float64."""
     step: str = THEORY
+    """The rule of the step size."""
     eta: float | None = Field(None, gt=0)
     """The step itself under constant, the first under sqrt-decay, a factor under theory."""
     L: float | None = Field(None, gt=0)
     """Smoothness for the theory step; None: the problem's, or estimated."""
     budget: int = Field(ge=1)
+    """What may be spent; never overspent."""
     count: str = DIRECTIONS
     """What the budget limits: directions or evaluations."""
     replicates: int = Field(1, ge=1)
@@ -58,6 +65,7 @@ class Config(BaseModel):
     replicate: int = Field(0, ge=0)
     """Index of the first."""
     seed: int = 0
+    """Of the directions; configurations with one seed share their draws."""
     report_every: int | None = Field(None, ge=1)
     """Spent budget between two rows; None: a sixteenth of the budget."""
     points: int = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
@@ -69,7 +77,7 @@ class Config(BaseModel):
     warmup: float = Field(0.0, ge=0, lt=1)
     """The share of the budget over which the step first rises from 0. Of models' weights."""
     clip: float | None = Field(None, gt=0)
-    """The largest |v| that a step believes. Of models' weights."""
+    """The largest difference, either way, that a step believes. Of models' weights."""
     momentum: float = Field(0.0, ge=0, lt=1)
     """How much of the last update is made again; keeps a float32 vector. Of models' weights."""
     memory: str = AUTO

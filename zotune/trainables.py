@@ -30,7 +30,7 @@ LOSSES = "losses"
 class ZOTrainable(tune.Trainable):
     """A zeroth-order run as a Ray Tune trainable.
 
-    The configuration is that of ``zotune.Config``: problem, estimator, q, step, eta, budget, …
+    The configuration has the settings that ``zotune list`` shows: problem, estimator, q, step, …
     A ``step()`` runs to the next multiple of ``report_every`` in spent budget and reports at the
     first zeroth-order step at or past it; the trial ends by itself when the budget does. Rows carry
     ``timesteps_total`` = spent, so that loggers and schedulers count queries.
