@@ -138,7 +138,7 @@ def minimize(
         replicates: independent runs, as rows of one batched program.
         seed: of the directions; configurations with one seed share their draws.
         x0: the start, (d,) or (replicates, d); the objective's own unless given.
-        on_report: called with a result row sixteen times a run.
+        on_report: called with a result row about sixteen times a run, see ``report_every``.
         checkpoint: a file to save the state to at every report; a run that finds it continues.
         settings: further keys of the configuration: replicate, report_every, diagnostics, …
 

@@ -18,7 +18,8 @@ from zotune.language.places import first_line, hub_cache
 Row = dict[str, Any]
 READABLE = (".tsv", ".csv", ".jsonl", ".parquet")
 TRAINING = ("train", "training")
-HELD_OUT = ("validation", "dev", "val", "valid", "validation_matched", "test")
+HELD_OUT = ("validation", "dev", "val", "valid", "validation_matched")
+"""Splits that choose among trials; one that is called test is for afterwards."""
 HUB = {"glue": "nyu-mll/glue", "super_glue": "aps/super_glue"}
 """Short names of collections, as everybody writes them."""
 PARQUET_BRANCH = "refs/convert/parquet"
