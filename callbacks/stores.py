@@ -27,7 +27,10 @@ QUIET = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 """What a process that delivers sets, unless the user has."""
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_SCHEME = re.compile(r"(?<![\w+.-])([\w+.-]*)://")
+_HOST = re.compile(r"(?:[^:]*|\[.*\])(?::\d*)?")
+_USERINFO = re.compile(r"\A[^:/\s]*(?::[^@\s]*)?@(?:[^/?#@\s]*@)*")
+"""As SQLAlchemy reads it: a password may hold a slash, and ends at an @."""
 _SECRET = re.compile(r"(?i)([?&;](?:[^=&;\s]*(?:password|passwd|token|secret|key))=)[^&;\s]+")
 
 
@@ -55,7 +58,19 @@ def without_credentials(text: str) -> str:
     >>> without_credentials("postgresql://me:secret@host/runs?sslmode=require")
     'postgresql://host/runs?sslmode=require'
     """
-    return _SECRET.sub(r"\1…", _USERINFO.sub("", text))
+    head, *parts = _SCHEME.split(text)
+    addresses = zip(parts[::2], parts[1::2], strict=True)
+    bare = (f"{scheme}://{_without_user(scheme, rest)}" for scheme, rest in addresses)
+    return _SECRET.sub(r"\1…", head + "".join(bare))
+
+
+def _without_user(scheme: str, rest: str) -> str:
+    """What follows a scheme, without the user info that its kind of store would read there."""
+    authority = re.split(r"[/?#\s]", rest, maxsplit=1)[0]
+    of_server = scheme.lower().endswith(("http", "https"))
+    if of_server and ("@" in authority or _HOST.fullmatch(authority)):
+        return rest[authority.rfind("@") + 1 :]
+    return _USERINFO.sub("", rest)
 
 
 def with_credentials(uri: str) -> str:
