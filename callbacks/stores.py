@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from zotune.errors import ConfigError
 
@@ -41,7 +41,7 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     'https://tracking.example.org'
     """
     uri = str(given or os.environ.get(URI) or "sqlite:///mlflow.db")
-    scheme = urlsplit(uri).scheme
+    scheme = scheme_of(uri)
     if scheme == "file" or (not scheme and uri != "databricks"):
         file = uri if uri.endswith(".db") else "mlflow.db"
         raise ConfigError(
@@ -49,7 +49,22 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
             f"use sqlite:///{file}, an http(s) server or postgresql://…"
         )
     database = database_of(uri)
-    return uri if database is None else f"sqlite:///{database.absolute()}"
+    return uri if database is None else _absolute(database, uri)
+
+
+def _absolute(database: Path, uri: str) -> str:
+    path, (_, mark, options) = str(database.absolute()), uri.partition("?")
+    if "?" in path or unquote(path) != path:
+        raise ConfigError(
+            f"the path of a sqlite store can have no ? and no escape such as %20, got {path}; "
+            "rename the folder, or give another --tracking-uri"
+        )
+    return f"sqlite:///{path}{mark}{options}"
+
+
+def scheme_of(uri: str) -> str:
+    """The kind of a store; empty for what is no address."""
+    return uri.partition("://")[0].lower() if "://" in uri else ""
 
 
 def without_credentials(text: str) -> str:
@@ -80,13 +95,9 @@ def with_credentials(uri: str) -> str:
 
 
 def database_of(uri: str) -> Path | None:
-    """The file of a sqlite store; None for any other."""
-    path = _path(uri)
-    return path if urlsplit(uri).scheme == "sqlite" and path.name not in ("", ":memory:") else None
-
-
-def _path(uri: str) -> Path:
-    return Path(urlsplit(uri).path.removeprefix("/"))
+    """The file of a sqlite store; None for any other. Its path ends at a ``?``, not at a ``#``."""
+    path = Path(uri.partition("://")[2].partition("?")[0].removeprefix("/"))
+    return path if scheme_of(uri) == "sqlite" and path.name not in ("", ":memory:") else None
 
 
 def artifact_root(uri: str) -> str | None:
