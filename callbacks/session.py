@@ -163,6 +163,8 @@ class Session:
             self.spool.close()
         if not self.is_delivered():
             logger.warning(self.left())
+        elif why := read_json(self.spool.folder / DELIVERED).get("page_problem"):
+            logger.warning(f"MLflow: all curves are delivered; their page is not prepared ({why})")
 
     def is_delivered(self) -> bool:
         """Whether the deliverer has ended, with everything delivered and nothing refused."""

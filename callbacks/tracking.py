@@ -78,6 +78,8 @@ class Delivery:
     """Whether the writer has said that there is no more to come."""
     page: str = ""
     """Where on a server of the store the launch's curves are shown, once it has ended."""
+    page_problem: str = ""
+    """Why there is no such page; the curves are there all the same."""
 
     def __post_init__(self) -> None:
         self.about = read_json(self.folder / ABOUT)
@@ -122,7 +124,8 @@ class Delivery:
     def note(self, problem: str = "") -> None:
         """Write down how far it has come."""
         content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
-        write_json(self.folder / DELIVERED, content | {"page": self.page})
+        content |= {"page": self.page, "page_problem": self.page_problem}
+        write_json(self.folder / DELIVERED, content)
 
     @property
     def refused(self) -> str:
@@ -141,7 +144,15 @@ class Delivery:
             run.status = KILLED
         records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
-        self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
+        self._prepare_page(client)
+
+    def _prepare_page(self, client: MlflowClient) -> None:
+        """Prepare the launch's page, or note why a store that answers has none."""
+        try:
+            self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
+        except Exception as error:
+            client.get_experiment(self._experiment)  # raises where nothing answers
+            self.page_problem = without_credentials(f"{type(error).__name__}: {error}")[:300]
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
