@@ -22,6 +22,7 @@ from zotune.callbacks.records import (
     POINTS,
     RUNNING,
     STARTED,
+    SUPERSEDED,
     Point,
 )
 from zotune.callbacks.spool import (
@@ -96,6 +97,7 @@ class Delivery:
             self._runs = {
                 run.data.tags.get(TRIAL, ""): _tracked(run)
                 for run in _runs_of(client, self._experiment, self.about["launch_id"])
+                if run.data.tags.get(KIND) != SUPERSEDED
             }
             self._client = client
         return self._client
@@ -156,11 +158,23 @@ class Delivery:
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
-            self._deliver_to_run(client, trial, records)
+            if records[-1]["kind"] == SUPERSEDED:
+                self._supersede(client, trial)
+            else:
+                self._deliver_to_run(client, trial, records)
         except Exception as error:
             if not _is_refusal(error):
                 raise
             self.problems[trial] = without_credentials(str(error))[:300]
+
+    def _supersede(self, client: MlflowClient, trial: str) -> None:
+        """Say of a trial's run, if it has one, that it is no trial of the launch any more."""
+        self._open.discard(trial)
+        run = self._runs.pop(trial, None)
+        if run is not None:
+            client.set_tag(run.id, STATUS, SUPERSEDED)
+            client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
+            client.set_tag(run.id, KIND, SUPERSEDED)  # the last, as the run is not found by it
 
     def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         run = self._run(client, trial, records)

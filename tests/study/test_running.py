@@ -20,6 +20,8 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import history, runs
 from tests.conftest import QUIET
+from zotune.callbacks import sync
+from zotune.callbacks.spool import Spool
 from zotune.cli import main
 from zotune.study import Study, load_study
 from zotune.study.launch import new_launch
@@ -218,6 +220,47 @@ def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) 
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["launch"] == killed.id
     assert invoke("run", path, "--storage", tmp_path / "out", "--resume").exit_code == 2
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_launch_that_starts_over_supersedes_the_trials_it_had_begun(
+    tmp_path: Path, store: str
+) -> None:
+    path = written(tmp_path, space={"q": [12]})
+    with new_launch(load_study(path), tmp_path / "out") as killed:
+        about = {"launch_id": killed.id, "experiment": "mine", "tracking_uri": store, "time": 1}
+        spool = Spool(killed.folder / "curves" / killed.id, about)
+        begun = {"trial": "old", "time": 2, "name": "align q=12", "params": {"q": "12"}}
+        spool.append({"kind": "started", **begun})
+        spool.close()
+        sync(killed.folder, seconds=0)
+    assert runs(store, "mine")["align q=12"].info.status == "KILLED"
+    done = invoke("run", path, "--storage", tmp_path / "out", "--resume", uri=store)
+    assert done.exit_code == 0, done.output
+    (old,) = runs(store, "mine", "superseded").values()
+    assert old.data.tags["zotune.trial_id"] == "old"
+    (new,) = runs(store, "mine").values()
+    assert (new.info.status, new.data.tags["zotune.launch_id"]) == ("FINISHED", killed.id)
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_state_that_a_kill_has_torn_is_set_aside_and_the_one_before_goes_on(
+    tmp_path: Path,
+) -> None:
+    path, out = written(tmp_path, space={"q": [1, 12]}), tmp_path / "out"
+    first = json.loads(invoke("run", path, "--storage", out, "--json").stdout)
+    folder = Path(first["folder"])
+    states = sorted(folder.glob("*-state-*.json")) + sorted(folder.glob("experiment_state-*.json"))
+    for state in states:
+        later = state.name.replace("-20", "-21")  # of a session in the next century
+        state.with_name(later).write_text(state.read_text(errors="ignore")[:99])
+    (folder / "launch.json").write_text('{"state": "interrupted"}')
+    trials = {trial for entry in first["best"] for trial in entry["trials"]}
+    done = invoke("run", path, "--storage", out, "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    assert {t for entry in json.loads(done.stdout)["best"] for t in entry["trials"]} == trials
+    torn = sorted(file.name.partition("-21")[0] for file in folder.glob("*.torn"))
+    assert torn == ["basic-variant-state", "experiment_state"]
 
 
 @pytest.mark.usefixtures("shared_ray")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from zotune.study.model import Study
 
+STATE = "experiment_state-"
+"""How the names of Tune's state files begin; the time of a session follows."""
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
 NOWHERE = "none"
 """The tracking URI of a launch that is not recorded in MLflow."""
@@ -173,9 +175,17 @@ def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
 
 
 def _has_trials(folder: Path) -> bool:
-    """Whether the newest of Tune's state files is whole and knows a trial."""
-    states = sorted(folder.glob("experiment_state-*.json"))
-    try:
-        return bool(states and json.loads(states[-1].read_text(encoding="utf-8"))["trial_data"])
-    except (ValueError, KeyError, OSError):
-        return False
+    """Whether the newest whole one of Tune's state files knows a trial; torn ones are set aside."""
+    for state in sorted(folder.glob(f"{STATE}*.json"), reverse=True):
+        try:
+            return bool(json.loads(state.read_text(encoding="utf-8"))["trial_data"])
+        except (ValueError, KeyError, TypeError):
+            _set_aside(state)
+    return False
+
+
+def _set_aside(state: Path) -> None:
+    """Rename what a session has saved; its searcher knows trials that older states do not."""
+    session = state.stem.removeprefix(STATE)
+    for file in [*state.parent.glob(f"*-{session}.json"), *state.parent.glob(f"*-{session}.pkl")]:
+        file.rename(file.with_name(f"{file.name}.torn"))
