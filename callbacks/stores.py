@@ -33,6 +33,8 @@ _USERINFO = re.compile(r"\A[^:/\s]*(?::[^@\s]*)?@(?:[^/?#@\s]*@)*")
 """As SQLAlchemy reads it: a password may hold a slash, and ends at an @."""
 _SECRET = re.compile(r"(?i)([?&;](?:[^=&;\s]*(?:password|passwd|token|secret|key))=)[^&;\s]+")
 
+_REMEMBERED: dict[str, str] = {}
+
 
 def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     """The store's full address: given, of the environment, or ``mlflow.db`` in this folder.
@@ -88,10 +90,18 @@ def _without_user(scheme: str, rest: str) -> str:
     return _USERINFO.sub("", rest)
 
 
+def remember(uri: str) -> None:
+    """Let this process find the credentials of an address; they are written down nowhere."""
+    bare = without_credentials(uri)
+    if uri != bare:
+        _REMEMBERED[bare] = uri
+
+
 def with_credentials(uri: str) -> str:
     """The full address of a store that was written down without its credentials."""
     known = os.environ.get(URI, "")
-    return known if known and without_credentials(known) == uri else uri
+    of_environment = known if known and without_credentials(known) == uri else uri
+    return _REMEMBERED.get(uri, of_environment)
 
 
 def database_of(uri: str) -> Path | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zotune.study.launch import FINISHED, INTERRUPTED, Launch, LaunchError
+from zotune.study.launch import FINISHED, INTERRUPTED, RECORD_FILE, Launch, LaunchError
 from zotune.study.quiet import ray_running
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ STATE = "experiment_state-"
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
 NOWHERE = "none"
 """The tracking URI of a launch that is not recorded in MLflow."""
+
+STORE = "tracking_uri"
+"""The note of a launch that names its store, without credentials; spools have it as well."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,41 @@ def store_of(tracking_uri: str | None) -> str | None:
     from zotune.callbacks.stores import resolve_uri
 
     return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
+
+
+def with_store(launch: Launch, given: str | None) -> Launch:
+    """The launch with its store written down; one that goes on in another is refused."""
+    from zotune.callbacks.stores import remember, without_credentials
+
+    store = store_of(given)
+    bare = NOWHERE if store is None else without_credentials(store)
+    before = launch.notes.get("continues")
+    kept = _started_with(launch.folder.parent / str(before) if before else launch.folder)
+    if given is None and kept is not None:
+        return launch.record(launch.state, **{STORE: kept})
+    if kept not in (None, bare) and not before:
+        raise LaunchError(
+            f"launch {launch.id} is recorded in {kept}, and cannot go on in {bare}; "
+            "leave out --tracking-uri, or start a new launch"
+        )
+    if store is not None:
+        remember(store)
+    return launch.record(launch.state, **{STORE: bare})
+
+
+def _started_with(folder: Path) -> str | None:
+    """The store that a launch was started with; None where it has not been written down."""
+    from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
+
+    files = [folder / RECORD_FILE, *(spool / ABOUT for spool in find_spools(folder / FOLDER))]
+    return next(filter(None, (read_json(file).get(STORE) for file in files)), None)
+
+
+def known_store(launch: Launch) -> str:
+    """The store of a launch, with the credentials that this process knows."""
+    from zotune.callbacks.stores import with_credentials
+
+    return with_credentials(str(launch.notes[STORE]))
 
 
 def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
