@@ -18,6 +18,7 @@ from zotune.callbacks.records import (
     POINTS,
     STARTED,
     STOPPED,
+    SUPERSEDED,
     last_line,
     name_of,
     numbers_of,
@@ -49,6 +50,9 @@ class Ledger:
         self._open: set[str] = set()
         self._diverged: set[str] = set()
         self._losses: dict[str, list[float]] = {}
+        self._params: dict[str, dict[str, str]] = {}
+        self._ended: set[str] = set()
+        self._forgotten: list[str] = []
         for record in records:
             self._replay(record)
 
@@ -56,17 +60,44 @@ class Ledger:
         trial = record.get("trial")
         if trial is None:
             return
+        if record["kind"] == SUPERSEDED:
+            self._forget(trial)
+            return
         self._high.setdefault(trial, -1)
         if record["kind"] == ENDED:
             self._open.discard(trial)
         else:
             self._open.add(trial)
+        if record["kind"] == ENDED and record["status"] != KILLED:
+            self._ended.add(trial)
+        if record["kind"] == STARTED:
+            self._params[trial] = record["params"]
         if "nonfinite" in record:
             self._diverged.add(trial)
         if LOSSES in record:
             self._losses[trial] = record[LOSSES]
         if record["kind"] == POINTS and record["points"]:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
+
+    def _forget(self, trial: str) -> None:
+        for known in (self._high, self._losses, self._params):
+            known.pop(trial, None)
+        for some in (self._open, self._ended, self._diverged):
+            some.discard(trial)
+
+    def leave_out(self, living: Iterable[str]) -> list[Record]:
+        """Supersede what Tune, which has these trials, has forgotten.
+
+        A trial that had ended is whole, and is left out only when a twin of it begins.
+        """
+        gone = self._high.keys() - set(living)
+        self._forgotten = sorted(gone & self._ended)
+        return [self._supersede(trial) for trial in sorted(gone - self._ended)]
+
+    def _supersede(self, trial: str) -> Record:
+        record: Record = {"kind": SUPERSEDED, "trial": trial, "time": _now()}
+        self._replay(record)
+        return record
 
     def knows(self, trial_id: str) -> bool:
         """Whether the trial has been written down."""
@@ -81,8 +112,15 @@ class Ledger:
         settings = settings_of(trial)
         record = self._record(trial, STARTED, name=name_of(trial, settings, self._axes))
         record["params"] = params_of(settings)
+        twins = [] if self.knows(trial.trial_id) else self._twins(record["params"])
         self._replay(record)
-        return [record]
+        return [record, *(self._supersede(twin) for twin in twins)]
+
+    def _twins(self, params: Mapping[str, str]) -> list[str]:
+        """A forgotten trial of that configuration, if there is one; it is found once."""
+        found = [trial for trial in self._forgotten if self._params.get(trial) == params][:1]
+        self._forgotten = [trial for trial in self._forgotten if trial not in found]
+        return found
 
     def result(
         self, trial: Trial, row: Mapping[str, Any], curve: list[dict[str, Any]] | None

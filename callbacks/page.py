@@ -64,12 +64,12 @@ def contents_of(runs: Sequence[Run], start: float | None = None) -> Contents:
     values = {key: [m[key].value for m in last if key in m] for key in known}
     curves = [key for key in CURVES if any(values.get(key, []))]
     if "gap" in curves:
-        curves.remove("loss")
+        curves = [key for key in curves if key != "loss"]
     if not curves:
         curves = sorted(key for key in known if not key.startswith("final_"))[:4]
     positive = {key for key in curves if min(values[key]) > 0 and key not in LINEAR}
     steps = (m.step for metrics in last for m in metrics.values())
-    budgets = (float(run.data.params.get("budget", "nan")) for run in runs)
+    budgets = (_number(run.data.params.get("budget", "")) for run in runs)
     end = max([0, *steps, *(int(b) for b in budgets if math.isfinite(b))])
     launches: defaultdict[str, list[str]] = defaultdict(list)
     for run in runs:
@@ -78,6 +78,14 @@ def contents_of(runs: Sequence[Run], start: float | None = None) -> Contents:
     mixed = start is not None and min(losses) <= start < max(losses)
     ceiling = start if mixed else None
     return Contents(curves, positive, _searched(runs), end, dict(launches), ceiling)
+
+
+def _number(text: str) -> float:
+    """The number that a param says, NaN for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _searched(runs: Sequence[Run]) -> list[str]:
@@ -107,10 +115,11 @@ def colour(params: Mapping[str, str]) -> str | None:
     >>> colour({"estimator": "align", "q": "1"}), colour({"estimator": "align", "q": "1000"})
     ('#82bee6', '#0a286e')
     """
-    if "estimator" not in params or "q" not in params:
+    q = _number(params.get("q", ""))
+    if "estimator" not in params or not 1 <= q < math.inf:
         return None
     light, dark = PALETTES.get(params["estimator"], OTHERS)
-    share = min(1.0, math.log10(int(params["q"])) / 3)
+    share = min(1.0, math.log10(q) / 3)
     mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
@@ -236,7 +245,7 @@ def prepare_page(client: MlflowClient, experiments: Sequence[str], launches: Ite
         launches: ids of the launches that are shown.
     """
     wanted = sorted(launches)
-    runs = [run for run in trial_runs(client, experiments) if run.data.tags[LAUNCH] in wanted]
+    runs = [run for run in trial_runs(client, experiments) if run.data.tags.get(LAUNCH) in wanted]
     key = "zotune-" + hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:12]
     state = json.dumps(view_state(contents_of(runs, _start(client, runs))))
     if len(state) > LONGEST:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 STARTED, POINTS, ENDED, CLOSED = "started", "points", "ended", "closed"
+SUPERSEDED = "superseded"
+"""Of a trial that Tune has forgotten, and that another has taken the place of."""
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 STOPPED, INTERRUPTED = "stopped early", "interrupted"
 MACHINERY = {"curve", "block_bytes"}

@@ -13,9 +13,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from zotune.callbacks.page import LAUNCH, prepare_page, trial_runs
 from zotune.callbacks.stores import (
@@ -25,6 +23,7 @@ from zotune.callbacks.stores import (
     is_absent,
     open_client,
     resolve_uri,
+    scheme_of,
     without_credentials,
 )
 from zotune.errors import ConfigError, ZotuneError, nearest
@@ -137,7 +136,7 @@ def _offer(console: Console, address: str, opens: bool) -> None:
 
 def is_server(uri: str) -> bool:
     """Whether a store has a page of its own already."""
-    return urlsplit(uri).scheme in ("http", "https")
+    return scheme_of(uri) in ("http", "https")
 
 
 @contextmanager
@@ -146,6 +145,7 @@ def served(uri: str, port: int | None = None) -> Iterator[str]:
     port = port or free_port()
     environment = {**QUIET, **os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
     options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    database = database_of(uri)
     if (root := artifact_root(uri)) is not None:
         options += ["--artifacts-destination", root]
     process = subprocess.Popen(
@@ -155,7 +155,7 @@ def served(uri: str, port: int | None = None) -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        cwd=Path(root.removeprefix("file://")).parent if root else None,
+        cwd=None if database is None else database.parent,
     )
     address = f"http://127.0.0.1:{port}"
     try:

@@ -54,17 +54,26 @@ def place_of(trial: Trial) -> tuple[Path | None, str]:
 def open_session(
     trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
 ) -> Session:
-    """The session that knows one of the trials, continued; else a new one."""
+    """The session that knows one of the trials, continued; else a new one.
+
+    Trials of it that are not among these have been forgotten by Tune, and are superseded.
+    """
     place, name = place_of(trials[0])
     home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
+    living = [trial.trial_id for trial in trials]
     for known in find_spools(home) if home.is_dir() else []:
-        records, _ = read_records(known)
-        ledger = Ledger(records, axes_of(read_json(known / ABOUT)))
-        if any(ledger.knows(trial.trial_id) for trial in trials):
-            return Session(Spool(known), ledger, uri)
+        if any(record.get("trial") in living for record in read_records(known)[0]):
+            return _opened(Spool(known), uri, living)
     described = describe(place, name, about)
-    ledger = Ledger(axes=axes_of(described))
-    return Session(Spool(home / described["launch_id"], described), ledger, uri)
+    return _opened(Spool(home / described["launch_id"], described), uri, living)
+
+
+def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
+    """The session of a spool; a study's launch that starts over finds what it had begun."""
+    ledger = Ledger(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
+    session = Session(spool, ledger, uri)
+    session.write(ledger.leave_out(living))
+    return session
 
 
 def axes_of(about: Mapping[str, Any]) -> list[str]:
@@ -163,6 +172,8 @@ class Session:
             self.spool.close()
         if not self.is_delivered():
             logger.warning(self.left())
+        elif why := read_json(self.spool.folder / DELIVERED).get("page_problem"):
+            logger.warning(f"MLflow: all curves are delivered; their page is not prepared ({why})")
 
     def is_delivered(self) -> bool:
         """Whether the deliverer has ended, with everything delivered and nothing refused."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from zotune.errors import ConfigError
 
@@ -27,8 +27,13 @@ QUIET = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 """What a process that delivers sets, unless the user has."""
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_SCHEME = re.compile(r"(?<![\w+.-])([\w+.-]*)://")
+_HOST = re.compile(r"(?:[^:]*|\[.*\])(?::\d*)?")
+_USERINFO = re.compile(r"\A[^:/\s]*(?::[^@\s]*)?@(?:[^/?#@\s]*@)*")
+"""As SQLAlchemy reads it: a password may hold a slash, and ends at an @."""
 _SECRET = re.compile(r"(?i)([?&;](?:[^=&;\s]*(?:password|passwd|token|secret|key))=)[^&;\s]+")
+
+_REMEMBERED: dict[str, str] = {}
 
 
 def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
@@ -38,7 +43,7 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     'https://tracking.example.org'
     """
     uri = str(given or os.environ.get(URI) or "sqlite:///mlflow.db")
-    scheme = urlsplit(uri).scheme
+    scheme = scheme_of(uri)
     if scheme == "file" or (not scheme and uri != "databricks"):
         file = uri if uri.endswith(".db") else "mlflow.db"
         raise ConfigError(
@@ -46,7 +51,22 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
             f"use sqlite:///{file}, an http(s) server or postgresql://…"
         )
     database = database_of(uri)
-    return uri if database is None else f"sqlite:///{database.absolute()}"
+    return uri if database is None else _absolute(database, uri)
+
+
+def _absolute(database: Path, uri: str) -> str:
+    path, (_, mark, options) = str(database.absolute()), uri.partition("?")
+    if "?" in path or unquote(path) != path:
+        raise ConfigError(
+            f"the path of a sqlite store can have no ? and no escape such as %20, got {path}; "
+            "rename the folder, or give another --tracking-uri"
+        )
+    return f"sqlite:///{path}{mark}{options}"
+
+
+def scheme_of(uri: str) -> str:
+    """The kind of a store; empty for what is no address."""
+    return uri.partition("://")[0].lower() if "://" in uri else ""
 
 
 def without_credentials(text: str) -> str:
@@ -55,23 +75,39 @@ def without_credentials(text: str) -> str:
     >>> without_credentials("postgresql://me:secret@host/runs?sslmode=require")
     'postgresql://host/runs?sslmode=require'
     """
-    return _SECRET.sub(r"\1…", _USERINFO.sub("", text))
+    head, *parts = _SCHEME.split(text)
+    addresses = zip(parts[::2], parts[1::2], strict=True)
+    bare = (f"{scheme}://{_without_user(scheme, rest)}" for scheme, rest in addresses)
+    return _SECRET.sub(r"\1…", head + "".join(bare))
+
+
+def _without_user(scheme: str, rest: str) -> str:
+    """What follows a scheme, without the user info that its kind of store would read there."""
+    authority = re.split(r"[/?#\s]", rest, maxsplit=1)[0]
+    of_server = scheme.lower().endswith(("http", "https"))
+    if of_server and ("@" in authority or _HOST.fullmatch(authority)):
+        return rest[authority.rfind("@") + 1 :]
+    return _USERINFO.sub("", rest)
+
+
+def remember(uri: str) -> None:
+    """Let this process find the credentials of an address; they are written down nowhere."""
+    bare = without_credentials(uri)
+    if uri != bare:
+        _REMEMBERED[bare] = uri
 
 
 def with_credentials(uri: str) -> str:
     """The full address of a store that was written down without its credentials."""
     known = os.environ.get(URI, "")
-    return known if known and without_credentials(known) == uri else uri
+    of_environment = known if known and without_credentials(known) == uri else uri
+    return _REMEMBERED.get(uri, of_environment)
 
 
 def database_of(uri: str) -> Path | None:
-    """The file of a sqlite store; None for any other."""
-    path = _path(uri)
-    return path if urlsplit(uri).scheme == "sqlite" and path.name not in ("", ":memory:") else None
-
-
-def _path(uri: str) -> Path:
-    return Path(urlsplit(uri).path.removeprefix("/"))
+    """The file of a sqlite store; None for any other. Its path ends at a ``?``, not at a ``#``."""
+    path = Path(uri.partition("://")[2].partition("?")[0].removeprefix("/"))
+    return path if scheme_of(uri) == "sqlite" and path.name not in ("", ":memory:") else None
 
 
 def artifact_root(uri: str) -> str | None:

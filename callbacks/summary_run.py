@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, STARTED
+from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, STARTED, SUPERSEDED
 from zotune.callbacks.spool import Record
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ SHOWN = 40
 
 def rows_of(records: list[Record]) -> list[dict[str, Any]]:
     """A row for each trial, the lowest loss first; one without an end was killed."""
-    names = {r["trial"]: r["name"] for r in records if r["kind"] == STARTED}
-    ends = {r["trial"]: r for r in records if r.get("trial") and r["kind"] == ENDED}
+    last = {r["trial"]: r["kind"] for r in records if r.get("trial")}
+    of_trials = [r for r in records if last.get(r.get("trial", "")) not in (None, SUPERSEDED)]
+    names = {r["trial"]: r["name"] for r in of_trials if r["kind"] == STARTED}
+    ends = {r["trial"]: r for r in of_trials if r["kind"] == ENDED}
     rows = [_row(trial, name, ends.get(trial)) for trial, name in names.items()]
     return sorted(rows, key=lambda row: (row["loss"] is None, row["loss"] or 0.0, row["name"]))
 

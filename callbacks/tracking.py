@@ -22,6 +22,7 @@ from zotune.callbacks.records import (
     POINTS,
     RUNNING,
     STARTED,
+    SUPERSEDED,
     Point,
 )
 from zotune.callbacks.spool import (
@@ -78,6 +79,8 @@ class Delivery:
     """Whether the writer has said that there is no more to come."""
     page: str = ""
     """Where on a server of the store the launch's curves are shown, once it has ended."""
+    page_problem: str = ""
+    """Why there is no such page; the curves are there all the same."""
 
     def __post_init__(self) -> None:
         self.about = read_json(self.folder / ABOUT)
@@ -94,6 +97,7 @@ class Delivery:
             self._runs = {
                 run.data.tags.get(TRIAL, ""): _tracked(run)
                 for run in _runs_of(client, self._experiment, self.about["launch_id"])
+                if run.data.tags.get(KIND) != SUPERSEDED
             }
             self._client = client
         return self._client
@@ -122,7 +126,8 @@ class Delivery:
     def note(self, problem: str = "") -> None:
         """Write down how far it has come."""
         content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
-        write_json(self.folder / DELIVERED, content | {"page": self.page})
+        content |= {"page": self.page, "page_problem": self.page_problem}
+        write_json(self.folder / DELIVERED, content)
 
     @property
     def refused(self) -> str:
@@ -141,15 +146,35 @@ class Delivery:
             run.status = KILLED
         records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
-        self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
+        self._prepare_page(client)
+
+    def _prepare_page(self, client: MlflowClient) -> None:
+        """Prepare the launch's page, or note why a store that answers has none."""
+        try:
+            self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
+        except Exception as error:
+            client.get_experiment(self._experiment)  # raises where nothing answers
+            self.page_problem = without_credentials(f"{type(error).__name__}: {error}")[:300]
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
-            self._deliver_to_run(client, trial, records)
+            if records[-1]["kind"] == SUPERSEDED:
+                self._supersede(client, trial)
+            else:
+                self._deliver_to_run(client, trial, records)
         except Exception as error:
             if not _is_refusal(error):
                 raise
             self.problems[trial] = without_credentials(str(error))[:300]
+
+    def _supersede(self, client: MlflowClient, trial: str) -> None:
+        """Say of a trial's run, if it has one, that it is no trial of the launch any more."""
+        self._open.discard(trial)
+        run = self._runs.pop(trial, None)
+        if run is not None:
+            client.set_tag(run.id, STATUS, SUPERSEDED)
+            client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
+            client.set_tag(run.id, KIND, SUPERSEDED)  # the last, as the run is not found by it
 
     def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         run = self._run(client, trial, records)

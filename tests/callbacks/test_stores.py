@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from copy import deepcopy
 from pathlib import Path
 
@@ -56,11 +57,48 @@ def test_a_database_without_its_scheme_is_told_how_to_be_written() -> None:
             "postgresql://db/runs?password=…&sslmode=on",
         ),
         ("cannot reach http://u:p@h:1/x now", "cannot reach http://h:1/x now"),
-        ("sqlite:////tmp/mlflow.db", "sqlite:////tmp/mlflow.db"),
+        ("postgresql://me:pa/ss@host/db", "postgresql://host/db"),
+        ("postgresql://me:12/34@host/db", "postgresql://host/db"),
+        ("postgresql://me:a?b#c@host/db?sslmode=on", "postgresql://host/db?sslmode=on"),
+        ("postgresql+psycopg://me@corp:pa/ss@host:5432/db", "postgresql+psycopg://host:5432/db"),
+        ("mysql://me:p@ss@host/db@2", "mysql://host/db@2"),
+        ("https://me:p@ss@host", "https://host"),
+        ("https://me:pa/ss@host/base", "https://host/base"),
+        ("https://token@host/a@b", "https://host/a@b"),
+        ("from http://u:p/q@h/x to HTTP://v:r@i/y", "from http://h/x to HTTP://i/y"),
+        ("http://a:80/x,http://u:p@h/y", "http://a:80/x,http://h/y"),
     ],
 )
 def test_credentials_are_taken_out_of_any_text(told: str, kept: str) -> None:
     assert without_credentials(told) == kept
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "https://host/a@b",
+        "https://host:5000/a@b",
+        "https://host:5000?to=a@b",
+        "https://[::1]:5000/a@b",
+        "postgresql://host/db@2?options=a@b",
+        "git+https://host:8443/code@v1",
+        "s3://bucket/a@b",
+        "sqlite:////tmp/mlflow.db",
+        "sqlite:////home/me@x/mlflow.db",
+        "sqlite:///me@x/mlflow.db",
+        "http://host:80/x is not http://host:81/y; write to me@host",
+        "write to me@host: nothing here is an address",
+    ],
+)
+def test_what_is_not_a_credential_stays(told: str) -> None:
+    assert without_credentials(told) == told
+
+
+def test_a_long_text_is_looked_through_at_once() -> None:
+    word = "data://" + 10**6 * "a"
+    start = time.monotonic()
+    assert without_credentials(word) == word
+    assert time.monotonic() - start < 5
 
 
 def test_a_pickled_callback_has_no_credentials_and_finds_them_in_the_environment(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +18,21 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from mlflow.tracking import MlflowClient
 from ray import tune
 
 import zotune
-from tests.callbacks.conftest import history, runs
+from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
+from tests.servers import Server
+from zotune.callbacks import sync
+from zotune.callbacks.spool import Spool
 from zotune.cli import main
 from zotune.study import Study, load_study
-from zotune.study.launch import new_launch
+from zotune.study.command import Request
+from zotune.study.command import _resume as resume_command
+from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
+from zotune.study.running import known_store, with_store
 
 SMALL: dict[str, Any] = {
     "name": "mine",
@@ -190,6 +200,10 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
         assert json.loads(run.data.tags["zotune.final_losses"]) == alone.state.loss.tolist()
     (summary,) = runs(store, "mine", "summary").values()
     assert "Which q?" in summary.data.tags["mlflow.note.content"]
+    (folder,) = (tmp_path / "out" / "mine").iterdir()
+    assert f"report: {folder / 'report' / 'report.html'}" in done.output
+    attached = MlflowClient(store).list_artifacts(summary.info.run_id, "report")
+    assert {"report/report.html", "report/curves.png"} <= {file.path for file in attached}
 
 
 def test_a_store_of_files_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -223,6 +237,47 @@ def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) 
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["launch"] == killed.id
     assert invoke("run", path, "--storage", tmp_path / "out", "--resume").exit_code == 2
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_launch_that_starts_over_supersedes_the_trials_it_had_begun(
+    tmp_path: Path, store: str
+) -> None:
+    path = written(tmp_path, space={"q": [12]})
+    with new_launch(load_study(path), tmp_path / "out") as killed:
+        about = {"launch_id": killed.id, "experiment": "mine", "tracking_uri": store, "time": 1}
+        spool = Spool(killed.folder / "curves" / killed.id, about)
+        begun = {"trial": "old", "time": 2, "name": "align q=12", "params": {"q": "12"}}
+        spool.append({"kind": "started", **begun})
+        spool.close()
+        sync(killed.folder, seconds=0)
+    assert runs(store, "mine")["align q=12"].info.status == "KILLED"
+    done = invoke("run", path, "--storage", tmp_path / "out", "--resume", uri=store)
+    assert done.exit_code == 0, done.output
+    (old,) = runs(store, "mine", "superseded").values()
+    assert old.data.tags["zotune.trial_id"] == "old"
+    (new,) = runs(store, "mine").values()
+    assert (new.info.status, new.data.tags["zotune.launch_id"]) == ("FINISHED", killed.id)
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_state_that_a_kill_has_torn_is_set_aside_and_the_one_before_goes_on(
+    tmp_path: Path,
+) -> None:
+    path, out = written(tmp_path, space={"q": [1, 12]}), tmp_path / "out"
+    first = json.loads(invoke("run", path, "--storage", out, "--json").stdout)
+    folder = Path(first["folder"])
+    states = sorted(folder.glob("*-state-*.json")) + sorted(folder.glob("experiment_state-*.json"))
+    for state in states:
+        later = state.name.replace("-20", "-21")  # of a session in the next century
+        state.with_name(later).write_text(state.read_text(errors="ignore")[:99])
+    (folder / "launch.json").write_text('{"state": "interrupted"}')
+    trials = {trial for entry in first["best"] for trial in entry["trials"]}
+    done = invoke("run", path, "--storage", out, "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    assert {t for entry in json.loads(done.stdout)["best"] for t in entry["trials"]} == trials
+    torn = sorted(file.name.partition("-21")[0] for file in folder.glob("*.torn"))
+    assert torn == ["basic-variant-state", "experiment_state"]
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -296,6 +351,70 @@ def test_trials_that_no_machine_can_hold_are_refused(tmp_path: Path) -> None:
     assert wanted in done.output
 
 
+SECRET = "https://me:open/sesame@tracking.example.org"
+BARE = "https://tracking.example.org"
+
+
+def test_a_launch_goes_on_in_its_own_store_and_refuses_another(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path))
+    with new_launch(study, tmp_path) as launch:
+        started = with_store(launch, SECRET)
+    assert "sesame" not in (launch.folder / "launch.json").read_text()
+    assert (started.notes["tracking_uri"], known_store(started)) == (BARE, SECRET)
+    for given in (None, BARE, SECRET):
+        with old_launch("mine", tmp_path, launch.id) as again:
+            assert known_store(with_store(again, given)) == SECRET
+    refused = f"launch {launch.id} is recorded in {BARE}, and cannot go on in none; leave out"
+    with (
+        old_launch("mine", tmp_path, launch.id) as again,
+        pytest.raises(LaunchError, match=refused),
+    ):
+        with_store(again, "none")
+
+
+def test_a_launch_that_goes_on_from_another_is_recorded_where_that_is_unless_told(
+    tmp_path: Path,
+) -> None:
+    with new_launch(load_study(written(tmp_path)), tmp_path) as first:
+        with_store(first, BARE)
+    for given, used in ((None, BARE), ("none", "none")):
+        with extended_launch("mine", tmp_path, first.id, budget=500) as launch:
+            assert with_store(launch, given).notes["tracking_uri"] == used
+
+
+def test_a_launch_of_an_older_version_goes_on_where_its_points_were_meant_for(
+    tmp_path: Path,
+) -> None:
+    with new_launch(load_study(written(tmp_path)), tmp_path) as launch:
+        about = {"launch_id": launch.id, "tracking_uri": BARE}
+        Spool(launch.folder / "curves" / launch.id, about).close()
+        assert with_store(launch, None).notes["tracking_uri"] == BARE
+
+
+def test_another_store_is_refused_in_one_line_without_ray(tmp_path: Path) -> None:
+    path, out = written(tmp_path), tmp_path / "out"
+    with new_launch(load_study(path), out) as launch:
+        with_store(launch, "none")
+    done = invoke("run", path, "--storage", out, "--resume", uri=SECRET)
+    assert done.exit_code == 2
+    (line,) = done.output.splitlines()
+    assert line.startswith(f"zotune: launch {launch.id} is recorded in none, and cannot go on in")
+    assert "sesame" not in line
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_the_printed_command_finds_a_launch_whose_study_was_renamed(tmp_path: Path) -> None:
+    path, out = written(tmp_path, space={"q": [12]}), tmp_path / "out"
+    for smoke, kept in ((False, "other"), (True, "other-smoke")):
+        study = load_study(path, settings=["name=other"])
+        with new_launch(study.smoke() if smoke else study, out) as launch:
+            typed = Request(str(path), ["name=other"], smoke, "none", out)
+            words = shlex.split(resume_command(typed, with_store(launch, "none")))
+        assert words[:3] == ["zotune", "run", kept]
+        done = CliRunner().invoke(main, words[1:])
+        assert done.exit_code == 0, done.output
+
+
 def test_bad_input_is_told_whole_and_exits_2_without_ray(tmp_path: Path) -> None:
     path = written(tmp_path)
     done = invoke("run", path, "--set", "budget=no", "--set", "fixed.stepp=1")
@@ -336,10 +455,11 @@ class Session:
         self.path.write_text(Study(**SLOW).to_yaml())
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str, uri: str = "none") -> subprocess.Popen[str]:
+    def start(self, *words: str, uri: str | None = "none") -> subprocess.Popen[str]:
         program = [sys.executable, "-m", "zotune.cli", "run", str(self.path)]
         environment = {k: v for k, v in os.environ.items() if k not in QUIET}
-        options = ["--storage", str(self.folder / "out"), "--tracking-uri", uri]
+        options = ["--storage", str(self.folder / "out")]
+        options += [] if uri is None else ["--tracking-uri", uri]
         self.started.append(
             subprocess.Popen(
                 [*program, *options, *words],
@@ -431,12 +551,50 @@ def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(
     assert "so far" in out
     assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
     assert {run.info.status for run in runs(store, "slow").values()} <= {"KILLED", "FINISHED"}
-    again = session.start("--resume", launch.name)
+    again = session.start("--resume", launch.name, uri=None)
     out, err = again.communicate(timeout=240)
     assert again.returncode == 0, (out, err)
     assert err == ""
     assert "3/3 " in out
     assert_undisturbed(launch)
     recorded = runs(store, "slow")
+    assert f"page: zotune ui slow --tracking-uri {store} (in" in out
     assert {run.info.status for run in recorded.values()} == {"FINISHED"}
     assert {len(history(store, run, "loss")) for run in recorded.values()} == {320}
+
+
+class Locked(Gate):
+    """A server that lets in nobody without the password."""
+
+    def _forward(self, client: socket.socket, request: bytes) -> None:
+        if b"Basic " + b64encode(b"me:open-sesame") in request:
+            super()._forward(client, request)
+        else:
+            client.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_a_resumed_launch_takes_the_password_of_its_option_and_prints_none(
+    session: Session, running_server: Server
+) -> None:
+    gate = Locked(running_server.port)
+    uri = gate.uri.replace("//", "//me:open-sesame@")
+    first = session.start(uri=uri)
+    wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
+    os.killpg(first.pid, signal.SIGINT)
+    out, err = first.communicate(timeout=120)
+    (launch,) = session.launches()
+    assert first.returncode == 130, (out, err)
+    assert out.rstrip().endswith(f"--tracking-uri {gate.uri} --resume {launch.name}")
+    other = session.start("--resume", launch.name, uri="none")
+    assert "cannot go on in none" in other.communicate(timeout=60)[1]
+    assert other.returncode == 2
+    again = session.start("--resume", launch.name, uri=uri)
+    said = again.communicate(timeout=240)
+    assert again.returncode == 0, said
+    assert "sesame" not in out + err + said[0] + said[1]
+    assert f"page: {gate.uri}/#/experiments/" in said[0]
+    recorded = runs(f"http://127.0.0.1:{running_server.port}", "slow")
+    assert {run.info.status for run in recorded.values()} == {"FINISHED"}
+    written = [path for path in session.folder.rglob("*") if path.is_file()]
+    assert [path for path in written if b"open-sesame" in path.read_bytes()] == []
+    gate.close()

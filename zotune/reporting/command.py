@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,10 @@ from zotune.errors import ConfigError
 from zotune.reporting.records import LaunchRecord, Store
 from zotune.reporting.report import PAGE, Report, build
 
-FOLDER = "reports"
+if TYPE_CHECKING:
+    from zotune.study.launch import Launch
+
+FOLDER, REPORT = "reports", "report"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,17 @@ def report(request: Request) -> None:
     others = [launch for launch in store.launches(name) if launch not in _ids(launches)]
     if others and not request.launches:
         click.echo(f"older launches, for --launch: {', '.join(others[:5])}, or all")
+
+
+def report_on(launch: Launch, tracking_uri: str) -> Path:
+    """Write the report of one launch into its folder, attach it, and return its page."""
+    store = Store.open(tracking_uri)
+    records = store.read(launch.study.name, [launch.id])
+    _require_curves(records)
+    folder = launch.folder / REPORT
+    build(records).write(folder)
+    store.attach(records[0], folder)
+    return folder / PAGE
 
 
 def _name(study: str) -> str:

@@ -18,7 +18,15 @@ from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
 from zotune.study.quiet import silence
-from zotune.study.running import Outcome, curves, run_launch, store_of
+from zotune.study.running import (
+    STORE,
+    Outcome,
+    curves,
+    known_store,
+    run_launch,
+    store_of,
+    with_store,
+)
 from zotune.study.studyfile import SUFFIXES, StudyError, shipped_studies
 from zotune.study.summary import (
     as_dict,
@@ -65,7 +73,8 @@ def run(request: Request) -> int:
     for place in request.imports:
         import_own(place)
     store_of(request.tracking_uri)
-    with _launch(request) as launch:
+    with _launch(request) as found:
+        launch = with_store(found, request.tracking_uri)
         _introduce(launch, request, console)
         outcome = _run(launch, request, console)
     figure = draw(outcome, best_entries(entries(outcome)))
@@ -95,11 +104,15 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
             f"--resume continues a launch as it was, and refuses --set {request.settings[0]}; "
             "leave it out, or start a new launch"
         )
-    name = _name(request.study) + ("-smoke" if request.smoke else "")
+    name = _kept_under(request)
     if request.extends:
         more = {"budget": request.budget, "trials": request.trials}
         return extended_launch(name, request.storage, request.resume or None, **more)
     return old_launch(name, request.storage, request.resume or None)
+
+
+def _kept_under(request: Request) -> str:
+    return _name(request.study) + ("-smoke" if request.smoke else "")
 
 
 def _name(study: str) -> str:
@@ -151,7 +164,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress(), *curves(study, request.tracking_uri)],
+                callbacks=[Progress(), *curves(study, known_store(launch))],
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )
@@ -196,17 +209,30 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
-    from zotune.callbacks.stores import without_credentials
+    from zotune.callbacks.stores import resolve_uri, without_credentials
 
-    place, store = page_of_launch(outcome.launch.folder), store_of(request.tracking_uri)
+    place, store = page_of_launch(outcome.launch.folder), store_of(known_store(outcome.launch))
     if store is None or not place:
         return []
     shown, name = without_credentials(store), outcome.launch.study.name
-    given = ["--tracking-uri", shown] if request.tracking_uri else []
+    usual = not request.tracking_uri and shown == without_credentials(resolve_uri())
+    given = [] if usual else ["--tracking-uri", shown]
     ui = shlex.join(["zotune", "ui", name, *given])
     page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
-    report = shlex.join(["zotune", "report", name, *given])
-    return [f"page: {page}", f"report: {report} (figures, tables and verdicts as files)"]
+    made = f"report: {_reported(outcome, store)}"
+    again = shlex.join(["zotune", "report", name, *given])
+    return [f"page: {page}", f"{made}; again, or of several launches: {again}"]
+
+
+def _reported(outcome: Outcome, store: str) -> str:
+    """The launch's report, in its folder and with its summary run; or why there is none."""
+    from zotune.callbacks.stores import without_credentials
+    from zotune.reporting.command import report_on
+
+    try:
+        return str(report_on(outcome.launch, store))
+    except Exception as error:  # the launch is done, and everything of it is kept
+        return f"not made ({without_credentials(str(error)) or type(error).__name__})"
 
 
 def _next(request: Request, outcome: Outcome) -> str:
@@ -235,13 +261,24 @@ def _imports(request: Request) -> list[str]:
 
 
 def _resume(request: Request, launch: Launch) -> str:
-    words = ["zotune", "run", request.study, *_imports(request)]
-    words += ["--smoke"] if request.smoke else []
+    words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
     if request.storage != Path(STORAGE):
         words += ["--storage", str(request.storage)]
     if request.address:
         words += ["--address", request.address]
+    if request.tracking_uri:
+        words += ["--tracking-uri", str(launch.notes[STORE])]
     return shlex.join([*words, "--resume", launch.id])
+
+
+def _study_words(request: Request, launch: Launch) -> list[str]:
+    """The study as it was typed, unless its launches are kept under another name."""
+    try:
+        typed = _kept_under(request) == launch.study.name
+    except StudyError:
+        typed = False
+    smoke = ["--smoke"] if request.smoke else []
+    return [request.study, *smoke] if typed else [launch.study.name]
 
 
 def _say(console: Console, line: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zotune.study.launch import FINISHED, INTERRUPTED, Launch, LaunchError
+from zotune.study.launch import FINISHED, INTERRUPTED, RECORD_FILE, Launch, LaunchError
 from zotune.study.quiet import ray_running
 
 if TYPE_CHECKING:
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
     from zotune.study.model import Study
 
+STATE = "experiment_state-"
+"""How the names of Tune's state files begin; the time of a session follows."""
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
 NOWHERE = "none"
 """The tracking URI of a launch that is not recorded in MLflow."""
+
+STORE = "tracking_uri"
+"""The note of a launch that names its store, without credentials; spools have it as well."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,41 @@ def store_of(tracking_uri: str | None) -> str | None:
     from zotune.callbacks.stores import resolve_uri
 
     return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
+
+
+def with_store(launch: Launch, given: str | None) -> Launch:
+    """The launch with its store written down; one that goes on in another is refused."""
+    from zotune.callbacks.stores import remember, without_credentials
+
+    store = store_of(given)
+    bare = NOWHERE if store is None else without_credentials(store)
+    before = launch.notes.get("continues")
+    kept = _started_with(launch.folder.parent / str(before) if before else launch.folder)
+    if given is None and kept is not None:
+        return launch.record(launch.state, **{STORE: kept})
+    if kept not in (None, bare) and not before:
+        raise LaunchError(
+            f"launch {launch.id} is recorded in {kept}, and cannot go on in {bare}; "
+            "leave out --tracking-uri, or start a new launch"
+        )
+    if store is not None:
+        remember(store)
+    return launch.record(launch.state, **{STORE: bare})
+
+
+def _started_with(folder: Path) -> str | None:
+    """The store that a launch was started with; None where it has not been written down."""
+    from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
+
+    files = [folder / RECORD_FILE, *(spool / ABOUT for spool in find_spools(folder / FOLDER))]
+    return next(filter(None, (read_json(file).get(STORE) for file in files)), None)
+
+
+def known_store(launch: Launch) -> str:
+    """The store of a launch, with the credentials that this process knows."""
+    from zotune.callbacks.stores import with_credentials
+
+    return with_credentials(str(launch.notes[STORE]))
 
 
 def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
@@ -174,9 +214,17 @@ def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
 
 
 def _has_trials(folder: Path) -> bool:
-    """Whether the newest of Tune's state files is whole and knows a trial."""
-    states = sorted(folder.glob("experiment_state-*.json"))
-    try:
-        return bool(states and json.loads(states[-1].read_text(encoding="utf-8"))["trial_data"])
-    except (ValueError, KeyError, OSError):
-        return False
+    """Whether the newest whole one of Tune's state files knows a trial; torn ones are set aside."""
+    for state in sorted(folder.glob(f"{STATE}*.json"), reverse=True):
+        try:
+            return bool(json.loads(state.read_text(encoding="utf-8"))["trial_data"])
+        except (ValueError, KeyError, TypeError):
+            _set_aside(state)
+    return False
+
+
+def _set_aside(state: Path) -> None:
+    """Rename what a session has saved; its searcher knows trials that older states do not."""
+    session = state.stem.removeprefix(STATE)
+    for file in [*state.parent.glob(f"*-{session}.json"), *state.parent.glob(f"*-{session}.pkl")]:
+        file.rename(file.with_name(f"{file.name}.torn"))

@@ -1,0 +1,105 @@
+"""Whatever others' trainables report and are configured with, their curves are delivered."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import tune
+
+from tests.callbacks.conftest import history, runs
+from tests.tune.conftest import Fit
+from zotune.callbacks import MLflowCurves, sync
+from zotune.callbacks.page import colour
+from zotune.callbacks.spool import DELIVERED, Spool, read_json
+
+
+def spooled(folder: Path, store: str, params: dict[str, str], values: dict[str, float]) -> Path:
+    """A launch with one trial, of one point, as the callback writes it down."""
+    about = {"launch_id": "one", "experiment": "theirs", "tracking_uri": store, "time": 1000}
+    spool = Spool(folder / "curves", about)
+    trial = {"trial": "t1", "time": 2000}
+    ended = {"status": "FINISHED", "step": 5, "final": values, "tags": {}}
+    spool.append(
+        {"kind": "started", "name": "theirs", "params": params, **trial},
+        {"kind": "points", "points": [[5, values]], **trial},
+        {"kind": "ended", **ended, **trial},
+        {"kind": "closed", "time": 3000},
+    )
+    spool.close()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("params", "values"),
+    [
+        ({"lr": "1"}, {"gap": 0.5}),
+        ({"budget": "1h"}, {"loss": 0.5}),
+        ({"budget": "inf"}, {"score": 0.5}),
+        ({"estimator": "rf", "q": "0.9"}, {"loss": 0.5}),
+        ({"estimator": "rf", "q": "all"}, {"gap": -1.0, "loss": 0.0}),
+    ],
+)
+def test_configurations_and_metrics_of_others_are_delivered_with_their_page(
+    tmp_path: Path, store: str, params: dict[str, str], values: dict[str, float]
+) -> None:
+    (report,) = sync(spooled(tmp_path, store, params, values), seconds=0)
+    assert (report.problem, report.is_complete, report.points) == ("", True, 1)
+    (run,) = runs(store, "theirs").values()
+    assert run.info.status == "FINISHED"
+    assert run.data.params == params
+    assert {key: history(store, run, key) for key in values} == {
+        key: [(5, value)] for key, value in values.items()
+    }
+    assert read_json(tmp_path / "curves" / DELIVERED)["page"].startswith("/#/experiments/")
+    (summary,) = runs(store, "theirs", "summary").values()
+    assert summary.info.status == "FINISHED"
+
+
+def test_a_page_that_cannot_be_made_is_noted_and_holds_nothing_else_up(
+    fit: Fit, tmp_path: Path, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse_pages(store)
+    start = time.monotonic()
+    fit(
+        theirs,
+        {"estimator": "rf", "q": 0.9},
+        callbacks=[MLflowCurves(store, "theirs")],
+        metric="gap",
+        reuse_actors=False,
+    )
+    assert time.monotonic() - start < 50
+    assert "all curves are delivered; their page is not prepared (" in caplog.text
+    assert "no pages here" in caplog.text
+    (run,) = runs(store, "theirs").values()
+    assert run.info.status == "FINISHED"
+    assert history(store, run, "gap") == [(10, 1.0), (20, 0.5)]
+    (summary,) = runs(store, "theirs", "summary").values()
+    assert summary.info.status == "FINISHED"
+    (report,) = sync(tmp_path / "experiment", seconds=0)
+    assert (report.problem, report.is_complete, report.points) == ("", True, 0)
+
+
+def theirs(config: dict[str, Any]) -> None:
+    """A trainable that knows nothing of us, and has a metric and settings by our names."""
+    for at in (1, 2):
+        tune.report({"gap": 1 / at, "timesteps_total": 10 * at})
+
+
+def refuse_pages(store: str) -> None:
+    """Let the database refuse the tags of experiments, where pages are kept."""
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as database:
+        database.execute(
+            "CREATE TRIGGER refused BEFORE INSERT ON experiment_tags "
+            "BEGIN SELECT RAISE(ABORT, 'no pages here'); END"
+        )
+
+
+@pytest.mark.parametrize("q", ["0", "-3", "0.9", "nan", "inf", "all", ""])
+def test_only_a_number_of_queries_has_a_colour(q: str) -> None:
+    assert colour({"estimator": "avg", "q": q}) is None
+    assert colour({"estimator": "avg", "q": "10.0"}) == colour({"estimator": "avg", "q": "10"})

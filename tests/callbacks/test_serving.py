@@ -1,0 +1,84 @@
+"""Studies in folders with any name are recorded, found again and served."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from zotune.callbacks.serving import page_of, served
+from zotune.callbacks.stores import artifact_root, database_of, resolve_uri
+from zotune.cli import main
+from zotune.errors import ConfigError
+from zotune.reporting.records import Store
+from zotune.study import Study
+
+ODD = "my résumé #1 dir"
+SMALL = Study(
+    name="mine",
+    problem={"name": "quadratic", "dim": 12},
+    budget=96,
+    space={"q": [1, 12]},
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A folder of any name, in which the test runs."""
+    folder = tmp_path / request.param
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return folder
+
+
+@pytest.mark.parametrize("here", [ODD, "C#", "100% a", "a&b=c;d"], indirect=True)
+def test_an_address_names_the_same_database_however_often_it_is_resolved(here: Path) -> None:
+    uri = resolve_uri()
+    assert resolve_uri(uri) == uri == resolve_uri(here_uri(here))
+    assert database_of(uri) == here / "mlflow.db"
+    assert artifact_root(uri) == (here / "mlartifacts").as_uri()
+
+
+def here_uri(here: Path) -> str:
+    return f"sqlite:///{here / 'mlflow.db'}"
+
+
+@pytest.mark.parametrize("here", ["what?", "a%20b"], indirect=True)
+def test_a_folder_that_sqlite_addresses_can_name_in_several_ways_is_refused(here: Path) -> None:
+    said = re.escape(f"can have no ? and no escape such as %20, got {here}/mlflow.db; rename")
+    with pytest.raises(ConfigError, match=said):
+        resolve_uri()
+
+
+def test_options_of_a_sqlite_address_are_kept_and_are_not_of_its_path(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db?timeout=9"
+    assert resolve_uri(uri) == uri
+    assert database_of(uri) == tmp_path / "mlflow.db"
+
+
+@pytest.mark.usefixtures("shared_ray")
+@pytest.mark.parametrize("here", [ODD], indirect=True)
+def test_a_launch_in_a_folder_of_any_name_is_recorded_reported_and_served(
+    here: Path, empty_store: Path
+) -> None:
+    shutil.copy(empty_store, here / "mlflow.db")
+    Path("mine.yaml").write_text(SMALL.to_yaml())
+    done = CliRunner().invoke(main, ["run", "mine.yaml"])
+    assert done.exit_code == 0, done.output
+    assert "page: zotune ui mine" in done.output
+    (launch,) = Store.open().read("mine")
+    assert [trial.status for trial in launch.trials] == ["exhausted", "exhausted"]
+    assert launch.file["name"] == "mine"
+    reported = CliRunner().invoke(main, ["report", "mine", "-o", "out"])
+    assert reported.exit_code == 0, reported.output
+    assert "attached to the launch's summary run" in reported.output
+    uri, place = page_of(["mine"])
+    with served(uri) as address, urllib.request.urlopen(address + place) as page:
+        assert page.status == 200
+    written = {path.name for path in here.parent.iterdir()}
+    assert written == {ODD}
