@@ -139,8 +139,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def find_spools(folder: Path) -> list[Path]:
-    """Spools in a folder or below it, in the order of their names."""
-    return sorted({found.parent for found in folder.rglob(ABOUT) if _is_spool(found.parent)})
+    """Spools in a folder or below it, in the order of their names.
+
+    Folders that Tune deletes meanwhile (checkpoints, mostly) are passed over.
+    """
+    below = (Path(at) for at, _, files in os.walk(folder) if ABOUT in files)
+    return sorted(at for at in below if _is_spool(at))
 
 
 def _is_spool(folder: Path) -> bool:

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from zotune.budget import Ledger
-from zotune.curve import Curve
+from zotune.curve import TENSORS, Curve
 from zotune.errors import CheckpointError
 from zotune.state import State
 
@@ -23,7 +23,8 @@ FILENAME = "state.safetensors"
 WEIGHTS = "weights"
 """The kind of a checkpoint that holds the weights of a model; others name none."""
 _PLAIN = {"steps", "lost", "ledger", "average_weight", "curve"}
-_NAMES = {f.name for f in fields(State)} - _PLAIN | {f"curve.{f.name}" for f in fields(Curve)}
+_CURVE = ("counters", *TENSORS)
+_NAMES = {f.name for f in fields(State)} - _PLAIN | {f"curve.{name}" for name in _CURVE}
 
 
 def save_state(
@@ -70,14 +71,14 @@ def load_state(
     if tensors.keys() != _NAMES:
         odd = ", ".join(sorted(tensors.keys() ^ _NAMES))
         raise CheckpointError(f"{path} does not hold a state of this zotune; it differs in {odd}")
-    curve = {f.name: tensors.pop(f"curve.{f.name}").cpu() for f in fields(Curve)}
+    curve = {name: tensors.pop(f"curve.{name}").cpu() for name in _CURVE}
     state = State(
         **tensors,
         steps=header["steps"],
         lost=header["lost"],
         ledger=Ledger(**header["ledger"]),
         average_weight=float.fromhex(header["average_weight"]),
-        curve=Curve(**curve),
+        curve=Curve.of(curve),
     )
     return state, header["notes"]
 
@@ -109,7 +110,7 @@ def write_whole(path: Path, content: bytes) -> Path:
 def _tensors(state: State) -> dict[str, Tensor]:
     parts = {f.name: getattr(state, f.name) for f in fields(State)}
     tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
-    tensors |= {f"curve.{f.name}": getattr(state.curve, f.name) for f in fields(Curve)}
+    tensors |= {f"curve.{name}": part for name, part in state.curve.stacked().items()}
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 

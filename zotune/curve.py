@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -68,45 +69,48 @@ def _spread(values: Tensor) -> float:
     return float((values / largest).std()) * largest
 
 
+COUNTERS = ("queries", "evaluations", "steps", "spent", "monitored")
+TENSORS = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss", "diagnostics")
+
+
 @dataclass(frozen=True)
 class Curve:
-    """Observations at the steps that the grid refers to, stacked; (observations, replicates)."""
+    """Observations at the steps that the grid refers to, in their order."""
 
-    counters: Tensor
-    """queries, evaluations, steps, spent, monitored."""
-    loss: Tensor
-    best_loss: Tensor
-    diverged: Tensor
-    grad_norm2: Tensor
-    average_loss: Tensor
-    diagnostics: Tensor
+    seen: tuple[Observation, ...] = ()
 
     @classmethod
-    def empty(cls) -> Curve:
-        """A curve on which nothing has been recorded."""
-        return cls(torch.zeros(0, 5, dtype=torch.int64), *[torch.zeros(0, 0)] * 6)
+    def of(cls, tensors: Mapping[str, Tensor]) -> Curve:
+        """The curve that ``stacked`` was made of."""
+        each = zip(*(tensors[name] for name in TENSORS), strict=True)
+        rows = zip(tensors["counters"].tolist(), each, strict=True)
+        return cls(tuple(Observation(*counters, *values) for counters, values in rows))
+
+    def stacked(self) -> dict[str, Tensor]:
+        """Counters, and every tensor of all observations below each other, for a file."""
+        if not self.seen:
+            return {"counters": torch.zeros(0, 5, dtype=torch.int64)} | {
+                name: torch.zeros(0, 0) for name in TENSORS
+            }
+        counters = [[getattr(one, name) for name in COUNTERS] for one in self.seen]
+        return {"counters": torch.tensor(counters)} | {
+            name: torch.stack([getattr(one, name).cpu() for one in self.seen]) for name in TENSORS
+        }
 
     def __len__(self) -> int:
-        return len(self.counters)
+        return len(self.seen)
 
     @property
     def last_spent(self) -> int:
         """Spent budget at the last observation, -1 before the first."""
-        return self._spent[-1] if len(self) else -1
+        return self.seen[-1].spent if self.seen else -1
 
     def append(self, seen: Observation) -> Curve:
         """The curve with one more observation."""
-        counters = [seen.queries, seen.evaluations, seen.steps, seen.spent, seen.monitored]
-        new = {"counters": torch.tensor(counters)}
-        new |= {f.name: getattr(seen, f.name).detach().cpu() for f in fields(self)[1:]}
-        if not len(self):
-            return Curve(**{name: value[None] for name, value in new.items()})
-        return Curve(**{k: torch.cat([getattr(self, k), v[None]]) for k, v in new.items()})
+        return Curve((*self.seen, seen))
 
     def __getitem__(self, index: int) -> Observation:
-        queries, evaluations, steps, spent, monitored = self.counters[index].tolist()
-        rest = {f.name: getattr(self, f.name)[index] for f in fields(self)[1:]}
-        return Observation(queries, evaluations, steps, spent, monitored, **rest)
+        return self.seen[index]
 
     def rows(
         self, grid: list[int], *, spent: int, status: str, minimum: float | None, after: int = -1
@@ -129,5 +133,4 @@ class Curve:
 
     @cached_property
     def _spent(self) -> list[int]:
-        spent: list[int] = self.counters[:, 3].tolist()
-        return spent
+        return [one.spent for one in self.seen]

@@ -87,7 +87,7 @@ class Loop:
             inverse_smoothness=torch.full_like(x[:, :1], torch.nan),
             average=torch.zeros_like(x if self.objective.stochastic else x[:, :0]),
             average_weight=0.0,
-            curve=Curve.empty(),
+            curve=Curve(),
         )
         return self.adopt(state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -42,11 +43,11 @@ class Observer:
     def record(self, state: State, loss: Tensor | None = None, probe: Probe | None = None) -> State:
         """The state with itself on its curve; the loss is looked at unless known already."""
         if probe is not None:
-            state = replace(state, diverged=state.diverged | self._out_of_reach(state, probe))
+            state = self._without_lost(state, probe)
         state, seen = self.observe(state, loss, None if probe is None else probe.gradient)
         if self._diagnostics and probe is not None:
             seen = replace(seen, diagnostics=self._diagnose(state, probe))
-        return replace(state, curve=state.curve.append(seen))
+        return state.but(curve=state.curve.append(seen))
 
     def observe(
         self, state: State, loss: Tensor | None = None, gradient: Tensor | None = None
@@ -57,35 +58,41 @@ class Observer:
             state, loss, average, gradient = self._look_at_both(state)
         elif loss is None:
             state, loss = self._look(state)
-        finite = loss.isfinite() & ~state.diverged
-        better = finite & (loss < state.best_loss)
-        state = replace(
-            state,
-            loss=torch.where(finite, loss, state.loss),
+        if state.lost or not isfinite(loss.sum().item()):
+            finite = loss.isfinite() & ~state.diverged
+            lost = state.diverged | ~finite
+            state = state.but(diverged=lost, lost=int(lost.sum()))
+            loss = torch.where(finite, loss, state.loss)
+            better = finite & (loss < state.best_loss)
+        else:
+            loss, better = loss.clone(), loss < state.best_loss
+        state = state.but(
+            loss=loss,
             best_loss=torch.where(better, loss, state.best_loss),
-            best_x=torch.where(better[:, None], state.x, state.best_x),
-            diverged=state.diverged | ~finite,
-            lost=int((state.diverged | ~finite).sum()),
+            best_x=_chosen(better, state.x, state.best_x),
         )
         return state, self._observation(state, gradient, average)
 
-    def _out_of_reach(self, state: State, probe: Probe) -> Tensor:
-        """Replicates that have run uphill, so far that mu no longer changes the function."""
+    def _without_lost(self, state: State, probe: Probe) -> State:
+        """The state without replicates that mu no longer moves, so far have they run uphill."""
+        if bool(probe.v.all()):
+            return state
         silent = (probe.v == 0).all(-1)
-        return silent & (state.loss > state.start_loss)
+        diverged = state.diverged | (silent & (state.loss > state.start_loss))
+        return state.but(diverged=diverged, lost=int(diverged.sum()))
 
     def _look(self, state: State) -> tuple[State, Tensor]:
         """Evaluate the replicates that still run; the others stay where they ended."""
         loss = torch.full_like(state.loss, torch.nan)
         alive = ~state.diverged
         loss[alive] = self.losses(state.x[alive])
-        return replace(state, ledger=state.ledger.monitor()), loss
+        return state.but(ledger=state.ledger.monitor()), loss
 
     def _look_at_both(self, state: State) -> tuple[State, Tensor, Tensor, Tensor | None]:
         """Losses of the points and of their averages, and ∇f, margins shared."""
         points = torch.stack([state.x, self._average(state)], 1)
         values, gradient = self.objective.values_and_gradient(points)
-        return replace(state, ledger=state.ledger.monitor()), values[:, 0], values[:, 1], gradient
+        return state.but(ledger=state.ledger.monitor()), values[:, 0], values[:, 1], gradient
 
     def _observation(
         self, state: State, gradient: Tensor | None, average_loss: Tensor | None
@@ -93,14 +100,16 @@ class Observer:
         unknown = state.loss.new_zeros(0)
         if gradient is None:
             gradient = self.objective.gradient(state.x)
-        worst = torch.maximum(state.start_loss, state.loss)
+        loss = state.loss
+        if state.lost:
+            loss = torch.where(state.diverged, torch.maximum(state.start_loss, loss), loss)
         return Observation(
             queries=state.ledger.queries,
             evaluations=state.ledger.evaluations,
             steps=state.steps,
             spent=self._budget.spent(state.ledger),
             monitored=state.ledger.monitored,
-            loss=torch.where(state.diverged, worst, state.loss),
+            loss=loss,
             best_loss=state.best_loss,
             diverged=state.diverged,
             grad_norm2=unknown if gradient is None else gradient.square().sum(-1),
@@ -129,3 +138,8 @@ class Observer:
             cosine = torch.cosine_similarity(gradient, probe.estimate, dim=-1).mean()
         unmoved = self._prober.unmoved(state.x, state.steps)
         return torch.stack([snr, cosine.to(snr), unmoved.to(snr)])
+
+
+def _chosen(better: Tensor, x: Tensor, best_x: Tensor) -> Tensor:
+    """Points of the replicates that are better than ever, and the best ones of the others."""
+    return x if bool(better.all()) else torch.where(better[:, None], x, best_x)

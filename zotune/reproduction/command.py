@@ -24,7 +24,7 @@ from zotune.study.command import DONE, INTERRUPTED, SOME_FAILED, displayed
 from zotune.study.launch import FINISHED, Launch, launches_of, new_launch, old_launch
 from zotune.study.model import STORAGE
 from zotune.study.quiet import ray_running, silence
-from zotune.study.running import NOWHERE, Outcome, curves, run_launch
+from zotune.study.running import NOWHERE, Outcome, curves, run_launch, with_store
 
 REPORTS = "reports"
 
@@ -73,7 +73,8 @@ def ensure(
         console.print(f"{at}{study.name}: done, launch {whole[-1].id}", highlight=False)
         return whole[-1], None
     known = [launch for launch in known if launch.state != FINISHED]
-    with _launch(study, known, request) as launch:
+    with _launch(study, known, request) as found:
+        launch = with_store(found, request.tracking_uri)
         verb = "continues" if known else "runs"
         title = f"{at}{study.name} {verb}: {study.size} trials of {study.budget} {study.count}"
         with displayed(console, title):
