@@ -47,8 +47,6 @@ class Request:
 
     study: str
     settings: Sequence[str] = ()
-    imports: Sequence[str] = ()
-    """Files and modules of the user's, which register what the study names."""
     smoke: bool = False
     tracking_uri: str | None = None
     storage: Path = Path(STORAGE)
@@ -59,6 +57,8 @@ class Request:
     trials: int | None = None
     """With resume: what a new launch, which goes on from the old one, has more of."""
     as_json: bool = False
+    imports: Sequence[str] = ()
+    """Files and modules of the user's, which register what the study names."""
 
     @property
     def extends(self) -> bool:
