@@ -573,6 +573,7 @@ class Locked(Gate):
             client.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
 
 
+@pytest.mark.faults
 def test_a_resumed_launch_takes_the_password_of_its_option_and_prints_none(
     session: Session, running_server: Server
 ) -> None:
