@@ -240,6 +240,24 @@ def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("shared_ray")
+def test_a_launch_whose_only_state_is_torn_goes_on_from_its_checkpoints(tmp_path: Path) -> None:
+    path = written(tmp_path, space={"q": [12]})
+    assert invoke("run", path, "--storage", tmp_path / "out").exit_code == 0
+    (folder,) = (tmp_path / "out" / "mine").iterdir()
+    (before,) = folder.glob("*_q12")
+    for state in folder.glob("experiment_state-*.json"):
+        state.write_text("")
+    record = json.loads((folder / "launch.json").read_text())
+    (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
+    done = invoke("run", path, "--storage", tmp_path / "out", "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    (again,) = set(folder.glob("*_q12")) - {before}
+    rows = [json.loads(line) for line in (again / "result.json").read_text().splitlines()]
+    assert [row["spent"] for row in rows] == [96]
+    assert zotune.load_run(again).rows == zotune.load_run(before).rows
+
+
+@pytest.mark.usefixtures("shared_ray")
 def test_a_launch_that_starts_over_supersedes_the_trials_it_had_begun(
     tmp_path: Path, store: str
 ) -> None:
@@ -508,7 +526,7 @@ def checkpoints(launch: Path) -> int:
 def assert_undisturbed(launch: Path) -> None:
     """Every curve and every point is bit for bit that of a run in this process."""
     for q in (1, 2, 50):
-        (trial,) = launch.glob(f"*_q{q}")
+        trial = max(launch.glob(f"*_q{q}"), key=lambda folder: folder.stat().st_mtime)
         run = zotune.load_run(max(trial.glob("checkpoint_*")))
         settings = {k: SLOW[k] for k in ("budget", "report_every", "replicates")}
         alone = zotune.minimize(SLOW["problem"], q=q, **settings)

@@ -150,12 +150,14 @@ def run_launch(
         resume: continue where it was left.
     """
     with ray_running(address), interruptible() as interrupt:
+        from zotune.study.carrying import carried
         from zotune.study.tuning import build_tuner
 
         _check_resources(launch)
         known = _carried(launch)
         tuner = _restored(launch, known) if resume else None
         if tuner is None:
+            known |= carried(launch.folder)  # of trials that were begun, and that Tune has lost
             tuner = build_tuner(
                 launch.study,
                 storage_path=launch.storage,
