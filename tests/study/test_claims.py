@@ -121,7 +121,7 @@ def test_claims_are_kept_with_the_study(tmp_path: Path) -> None:
         ("theory: 1", "theory: {avg: 1}", "9: theory says nothing of estimator align"),
         (
             "over: eta, replicates: 5, theory: 1",
-            "over: estimator, replicates: 5",
+            "over: estimator, replicates: 5, theory: 1",
             "9: tuning chooses among numbers, and estimator has 'avg'",
         ),
         ("claims:\n", "claims: 3\nseeed:\n", "10: claims must be a valid list, got 3"),

@@ -146,6 +146,7 @@ def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
         yield Complaint(
             ("tuning", "over"), f"tuning chooses among numbers, and {tuning.over} has {odd[0]!r}"
         )
+        return
     if tuning.theory is None or tuning.over not in study.space:
         return
     if tuning.over in study.sampled:
