@@ -22,13 +22,26 @@ REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 AUTO, FAST, LEAN = "auto", "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
+SEEN, ALL = "seen", "all"
 NUMBERS = {
     *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
     "points",
     *("block_bytes", "warmup", "clip", "momentum"),
 }
-FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "memory")
+FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "embedding_rows", "memory")
 """Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
+
+_NAMED: dict[str, Iterable[str]] = {
+    "estimator": ESTIMATORS,
+    "directions": DIRECTION_KINDS,
+    "difference": DIFFERENCES,
+    "step": STEPS,
+    "count": COUNTS,
+    "schedule": SCHEDULES,
+    "embedding_rows": (SEEN, ALL),
+    "memory": MEMORIES,
+}
+"""Settings that name one of a few things."""
 
 
 class Config(BaseModel):
@@ -80,6 +93,8 @@ class Config(BaseModel):
     """The largest difference, either way, that a step believes. Of models' weights."""
     momentum: float = Field(0.0, ge=0, lt=1)
     """How much of the last update is made again; keeps a float32 vector. Of models' weights."""
+    embedding_rows: str = SEEN
+    """seen: rows that a step's batch does not use are no part of it; all: noise moves them too."""
     memory: str = AUTO
     """fast: one more copy of the trained weights; lean: a part of a layer; auto: by the room."""
     curve: bool = False
@@ -99,19 +114,10 @@ class Config(BaseModel):
             raise ValueError(f"{info.field_name} must be a number, got {value!r}")
         return value
 
-    @field_validator("estimator", "directions", "difference", "step", "count", "schedule", "memory")
+    @field_validator(*_NAMED)
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
-        known: dict[str, Iterable[str]] = {
-            "estimator": ESTIMATORS,
-            "directions": DIRECTION_KINDS,
-            "difference": DIFFERENCES,
-            "step": STEPS,
-            "count": COUNTS,
-            "schedule": SCHEDULES,
-            "memory": MEMORIES,
-        }
-        return one_of(info.field_name, value, known[info.field_name])
+        return one_of(info.field_name, value, _NAMED[info.field_name])
 
     @property
     def reports_at(self) -> int:

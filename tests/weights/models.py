@@ -12,7 +12,8 @@ from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
 from zotune.addresses import Keys
-from zotune.weights.objective import WeightsObjective
+from zotune.weights.loop import WeightsLoop
+from zotune.weights.objective import Batch, WeightsObjective
 
 WORDS, LABELS = 300, 2
 
@@ -70,3 +71,10 @@ def bits(objective: WeightsObjective) -> bytes:
     """All trained weights, bit for bit."""
     flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
     return torch.cat(flat).numpy().tobytes()
+
+
+@torch.no_grad()
+def probed(loop: WeightsLoop, batch: Batch, step: int, q: int) -> Tensor:
+    """The losses of a step's evaluations."""
+    layout = loop.layout_of(batch)
+    return loop.probe.values(batch, layout, loop.block(step, q, layout), loop.difference)

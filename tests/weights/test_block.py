@@ -19,13 +19,17 @@ ROOMS = pytest.mark.parametrize("may_keep", [0, Q * TILE // 8, 4 * Q * TILE, 2**
 KINDS = pytest.mark.parametrize("kind", sorted(DIRECTIONS))
 
 
-def made(kind: str, may_keep: int) -> TileBlock:
-    sampler = DIRECTIONS[kind].sampler(DIM, replicate_keys("directions", 3, [0]), CPU)
-    return Shelf(sampler, DIRECTIONS[kind], Q, may_keep).block(STEP, Q)
+KEYS = replicate_keys("directions", 3, [0])
+
+
+def made(kind: str, may_keep: int, *, most: int = DIM) -> TileBlock:
+    """A block in R^DIM, of a shelf that has room for more."""
+    shelf = Shelf(DIRECTIONS[kind], KEYS, CPU, dim=most, q=Q, may_keep=may_keep)
+    return shelf.block(STEP, Q, DIM)
 
 
 def dense(kind: str) -> Tensor:
-    sampler = DIRECTIONS[kind].sampler(DIM, replicate_keys("directions", 3, [0]), CPU)
+    sampler = DIRECTIONS[kind].sampler(DIM, KEYS, CPU)
     rows = torch.empty(1, Q, DIM)
     sampler.fill(rows, STEP, range(Q), range(DIM))
     return rows
@@ -37,8 +41,9 @@ def tiles(block: TileBlock) -> list[range]:
 
 @KINDS
 @ROOMS
-def test_looks_show_the_directions_again_and_again(kind: str, may_keep: int) -> None:
-    block, rows = made(kind, may_keep), dense(kind)[0]
+@pytest.mark.parametrize("most", [DIM, 5 * TILE])
+def test_looks_show_the_directions_again_and_again(kind: str, may_keep: int, most: int) -> None:
+    block, rows = made(kind, may_keep, most=most), dense(kind)[0]
     for tile in [*tiles(block), *tiles(block)]:
         part = rows[:, tile.start : tile.stop]
         assert torch.equal(block.look(range(2, 4), tile), part[2:4])
@@ -109,3 +114,12 @@ def test_a_million_float32_dimensions_do_not_drop_directions() -> None:
     for block in (replayed, DenseBlock(rows)):
         estimate = block.combine(block.solve(v))
         assert torch.allclose((rows @ estimate[..., None])[..., 0], v, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dim", [TILE // 2 + 1, TILE - 63, 40_001])
+def test_signs_of_less_than_a_tile_are_packed_to_the_last(dim: int) -> None:
+    shelf = Shelf(DIRECTIONS["rademacher"], KEYS, CPU, dim=dim, q=2, may_keep=2**20)
+    block = shelf.block(STEP, 2, dim)
+    assert isinstance(block, SignBlock)
+    rows = block.look(range(2), range(dim)).double()
+    assert torch.equal(block.gram()[0], rows @ rows.mT)

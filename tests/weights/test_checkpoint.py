@@ -53,7 +53,10 @@ def test_a_resumed_run_is_bit_for_bit_the_unbroken_one(
 
 
 @DTYPES
-@pytest.mark.parametrize("changes", [{"momentum": 0.5}, {"directions": "rademacher"}, {}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"momentum": 0.5}, {"directions": "rademacher"}, {"embedding_rows": "all"}, {}],
+)
 def test_weights_are_built_again_from_the_scalar_log(
     tmp_path: Path, dtype: torch.dtype, changes: dict[str, Any]
 ) -> None:
@@ -62,7 +65,7 @@ def test_weights_are_built_again_from_the_scalar_log(
     assert (tmp_path / SCALARS).stat().st_size < 2000
     fresh = TinyQwen(dtype)
     assert bits(fresh) != bits(loop.objective)
-    rebuild(fresh.trained, ScalarLog.load(tmp_path / SCALARS))
+    rebuild(fresh, ScalarLog.load(tmp_path / SCALARS))
     assert bits(fresh) == bits(loop.objective)
 
 
@@ -70,7 +73,7 @@ def test_a_scalar_log_of_another_model_is_refused(tmp_path: Path) -> None:
     loop = loop_for(Toy())
     path = ScalarLog.of(loop).save(tmp_path / SCALARS)
     with pytest.raises(CheckpointError, match="belongs to 161 weights in float32 on cpu"):
-        rebuild(TinyQwen().trained, ScalarLog.load(path))
+        rebuild(TinyQwen(), ScalarLog.load(path))
     path.write_text("[]")
     with pytest.raises(CheckpointError, match="is not a scalar log"):
         ScalarLog.load(path)

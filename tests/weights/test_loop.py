@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.weights.models import TinyQwen, bits
+from tests.weights.models import TinyQwen, bits, probed
 from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.errors import ConfigError, ZotuneError
@@ -48,8 +48,7 @@ def test_an_estimate_leaves_every_weight_bit_for_bit(dtype: torch.dtype, differe
     before = bits(objective)
     for step in range(3):
         batch = objective.batch(loop.batch_keys, step)
-        with torch.no_grad():
-            values = loop.probe.values(batch, loop.block(step, 4), loop.difference)
+        values = probed(loop, batch, step, q=4)
         assert len(values.unique()) > 4
         assert bits(objective) == before
 
@@ -58,8 +57,9 @@ def test_weights_are_back_after_a_loss_that_raises() -> None:
     objective = TinyQwen()
     loop = loop_for(objective)
     before = bits(objective)
+    objective.touched = lambda batch: {}  # type: ignore[method-assign]
     with pytest.raises(Exception, match="index out of range"):
-        loop.probe.side((torch.tensor([[9999]]), torch.tensor([0])), loop.block(0, 3), 0, 1e-3)
+        probed(loop, (torch.tensor([[9999]]), torch.tensor([0])), 0, q=3)
     assert bits(objective) == before
 
 
@@ -122,6 +122,7 @@ def test_a_state_left_behind_is_refused() -> None:
         ({"estimator": "align", "q": 200, "budget": 300}, "q must be at most the dimension"),
         ({"budget": 2}, "budget must cover one step"),
         ({"memory": "huge"}, "memory 'huge' is not known"),
+        ({"embedding_rows": "some"}, "embedding_rows 'some' is not known"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_evaluated(
@@ -139,3 +140,15 @@ def test_one_seed_gives_one_run(estimator: str) -> None:
         run(objective, estimator=estimator, budget=6)
         ends.append(bits(objective))
     assert ends[0] == ends[1] != bits(TinyQwen())
+
+
+def test_the_theory_step_is_that_of_what_the_batch_sees() -> None:
+    sizes = {}
+    for rows in ("seen", "all"):
+        objective = TinyQwen()
+        loop = loop_for(objective, embedding_rows=rows, step="theory", eta=1e-6, L=1, q=3, clip=1.0)
+        loop.step(loop.init())
+        sizes[rows] = max(map(abs, loop.log[0]))
+        d = loop.layout_of(objective.batch(loop.batch_keys, 0)).dim
+        assert sizes[rows] == pytest.approx(1e-6 * 3 / (d + 3 + 1) / 3)
+    assert sizes["seen"] > 1.1 * sizes["all"]

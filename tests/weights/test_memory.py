@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.weights.models import TinyQwen, bits
+from tests.weights.models import TinyQwen, bits, probed
 from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.directions import DIRECTIONS
@@ -17,6 +17,7 @@ from zotune.weights import lean, memory
 from zotune.weights.loop import WeightsLoop
 from zotune.weights.objective import WeightsObjective
 
+ROWS = pytest.mark.parametrize("rows", ["seen", "all"])
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 
 
@@ -27,10 +28,12 @@ def finished(objective: WeightsObjective, **changes: Any) -> tuple[bytes, list[l
 
 
 @DTYPES
+@ROWS
 @pytest.mark.parametrize("causal", [False, True])
-def test_lean_is_bit_for_bit_what_fast_is(dtype: torch.dtype, causal: bool) -> None:
-    fast = finished(TinyQwen(dtype, causal=causal), memory="fast", estimator="align")
-    thin = finished(TinyQwen(dtype, causal=causal), memory="lean", estimator="align")
+def test_lean_is_bit_for_bit_what_fast_is(dtype: torch.dtype, causal: bool, rows: str) -> None:
+    options = {"estimator": "align", "embedding_rows": rows}
+    fast = finished(TinyQwen(dtype, causal=causal), memory="fast", **options)
+    thin = finished(TinyQwen(dtype, causal=causal), memory="lean", **options)
     assert fast == thin
 
 
@@ -40,11 +43,10 @@ def test_a_lean_estimate_leaves_every_weight_bit_for_bit(dtype: torch.dtype) -> 
     loop = WeightsLoop(parse_config(settings(memory="lean", difference="central")), objective)
     before = bits(objective)
     batch = objective.batch(loop.batch_keys, 0)
-    with torch.no_grad():
-        loop.probe.values(batch, loop.block(0, 3), loop.difference)
-        assert bits(objective) == before
-        with pytest.raises(IndexError):
-            loop.probe.side((batch[0] + 9999, batch[1]), loop.block(0, 3), 0, 1e-3)
+    probed(loop, batch, 0, q=3)
+    assert bits(objective) == before
+    with pytest.raises(IndexError):
+        probed(loop, (batch[0] + 9999, batch[1]), 0, q=3)
     assert bits(objective) == before
     assert all("forward" not in module.__dict__ for module in objective.module.modules())
 
@@ -56,17 +58,19 @@ def test_a_head_in_parts_gives_the_same_loss(monkeypatch: pytest.MonkeyPatch) ->
     whole = WeightsLoop(parse_config(settings(memory="fast")), objective)
     batch = objective.batch(loop.batch_keys, 0)
     monkeypatch.setattr(lean, "PART_BYTES", 64 * 8 * 37)
-    with torch.no_grad():
-        parts = loop.probe.values(batch, loop.block(0, 3), loop.difference)
-        wholes = whole.probe.values(batch, whole.block(0, 3), whole.difference)
+    parts, wholes = probed(loop, batch, 0, q=3), probed(whole, batch, 0, q=3)
     assert torch.allclose(parts, wholes, rtol=1e-6)
     assert len(parts.unique()) == 4
 
 
+@ROWS
 @pytest.mark.parametrize("directions", sorted(DIRECTIONS))
 @pytest.mark.parametrize("estimator", ["avg", "align", "align-diag"])
-def test_replayed_directions_are_those_that_were_kept(directions: str, estimator: str) -> None:
-    options = {"directions": directions, "estimator": estimator, "memory": "fast"}
+def test_replayed_directions_are_those_that_were_kept(
+    directions: str, estimator: str, rows: str
+) -> None:
+    options = {"directions": directions, "estimator": estimator, "embedding_rows": rows}
+    options["memory"] = "fast"
     kept = finished(TinyQwen(), **options)
     replayed = finished(TinyQwen(), block_bytes=1, **options)
     assert kept == replayed
@@ -82,7 +86,7 @@ def test_tied_weights_move_the_same_way_at_both_uses() -> None:
 def test_rows_that_a_batch_does_not_see_do_not_matter_to_its_losses() -> None:
     with_rows, without = TinyQwen(), TinyQwen()
     without.touched = lambda batch: {}  # type: ignore[method-assign]
-    assert finished(with_rows) == finished(without)
+    assert finished(with_rows, embedding_rows="all") == finished(without)
 
 
 class Elsewhere(Toy):

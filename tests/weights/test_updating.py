@@ -14,7 +14,7 @@ from zotune.addresses import replicate_keys
 from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.steps import schedule_factor
-from zotune.weights.layout import Layout
+from zotune.weights.layout import Layout, Piece
 from zotune.weights.loop import WeightsLoop
 from zotune.weights.rounding import Rounder, round_randomly
 
@@ -102,23 +102,77 @@ def test_momentum_makes_the_last_update_again() -> None:
 
 
 def _update(loop: WeightsLoop, step: int) -> torch.Tensor:
-    rows = loop.block(step, 3).look(range(3), loop.layout.tiles[0])
+    rows = loop.block(step, 3, loop.layout).look(range(3), loop.layout.tiles[0])
     return torch.tensor(loop.log[step]) @ rows
 
 
-def test_a_layout_covers_every_weight_once_and_finds_rows() -> None:
-    trained = {
-        "a": nn.Parameter(torch.zeros(7, 5)),
-        "b": nn.Parameter(torch.zeros(3)),
-        "c": nn.Parameter(torch.zeros(())),
-    }
-    layout = Layout(trained, 16)
-    covered = [
-        c for pieces in layout.pieces for p in pieces for c in range(layout.dim)[p.of_vector]
+TRAINED = {
+    "a": nn.Parameter(torch.zeros(7, 5)),
+    "b": nn.Parameter(torch.zeros(3)),
+    "c": nn.Parameter(torch.zeros(())),
+}
+ROWS_OF_A = {"a": torch.tensor([0, 3, 4])}
+
+
+def covered(layout: Layout, pieces: list[list[Piece]]) -> list[tuple[str, int, int]]:
+    """Parameter, place in it and place in the vector of every coordinate."""
+    return [
+        (p.name, inside, at)
+        for tile, of_tile in zip(layout.tiles, pieces, strict=True)
+        for p in of_tile
+        for inside, at in zip(range(35)[p.inside], tile[p.of_tile], strict=True)
     ]
-    assert covered == list(range(39))
-    seen = layout.seen({"a": torch.tensor([0, 3, 4])})
-    found = [c for pieces in seen for p in pieces for c in range(layout.dim)[p.of_vector]]
-    assert sorted(found) == [*range(5), *range(15, 25), *range(35, 39)]
-    for tile, pieces in zip(layout.tiles, seen, strict=True):
-        assert all(tile[p.of_tile] == range(39)[p.of_vector] for p in pieces)
+
+
+def test_a_layout_covers_every_weight_once_and_finds_rows() -> None:
+    layout = Layout.of_all(TRAINED, 16)
+    whole = [("a", k, k) for k in range(35)] + [("b", k, 35 + k) for k in range(3)] + [("c", 0, 38)]
+    assert covered(layout, layout.pieces) == whole
+    seen = covered(layout, layout.within(ROWS_OF_A))
+    hidden = {*range(5, 15), *range(25, 35)}
+    assert sorted(seen) == [(n, k, at) for n, k, at in whole if at not in hidden]
+
+
+def test_a_layout_of_what_is_seen_has_nothing_else_and_no_gaps() -> None:
+    layout = Layout.of_all(TRAINED, 16)
+    seen = layout.seen(ROWS_OF_A)
+    names = [("b", 0), ("b", 1), ("b", 2), ("c", 0)]
+    names += [("a", k) for k in (*range(5), *range(15, 25))]
+    assert covered(seen, seen.pieces) == [(n, k, at) for at, (n, k) in enumerate(names)]
+    assert (seen.dim, seen.is_whole, layout.is_whole) == (19, False, True)
+    others = seen.unseen()
+    assert [(n, k) for n, k, _ in covered(others, others.pieces)] == [
+        ("a", k) for k in (*range(5, 15), *range(25, 35))
+    ]
+    assert layout.seen({}) is layout
+    assert layout.unseen().dim == 0
+    partly = [(n, k) for _, (n, inside, _) in seen.of("a", 4, 17) for k in range(35)[inside]]
+    assert partly == [("a", 4), ("a", 15), ("a", 16)]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_rows_of_an_embedding_that_no_batch_has_seen_stay_as_they_are(momentum: float) -> None:
+    before, objective = TinyQwen(), TinyQwen()
+    loop = finished(objective, momentum=momentum, budget=6)
+    tokens = [objective.batch(loop.batch_keys, step)[0].unique() for step in range(2)]
+    name = "model.embed_tokens.weight"
+    moved = (objective.trained[name] != before.trained[name]).any(1).nonzero()[:, 0]
+    assert moved.tolist() == torch.cat(tokens).unique().tolist()
+    everywhere = TinyQwen()
+    finished(everywhere, momentum=momentum, budget=6, embedding_rows="all")
+    assert bool((everywhere.trained[name] != before.trained[name]).any(1).all())
+
+
+def test_momentum_goes_on_in_rows_that_a_later_batch_does_not_see() -> None:
+    objective, name = TinyQwen(), "model.embed_tokens.weight"
+    loop = WeightsLoop(parse_config(settings(momentum=0.5, budget=6)), objective)
+    start = objective.trained[name].clone()
+    state = loop.step(loop.init())
+    first = objective.trained[name] - start
+    loop.step(state)
+    tokens = [set(objective.batch(loop.batch_keys, step)[0].flatten().tolist()) for step in (0, 1)]
+    once = sorted(tokens[0] - tokens[1])
+    assert len(once) > 5
+    moved = (objective.trained[name] - start)[once]
+    assert torch.allclose(moved, 1.5 * first[once], atol=1e-6)
+    assert float(first[once].abs().min(dim=1).values.max()) > 1e-6

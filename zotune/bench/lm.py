@@ -163,6 +163,11 @@ def _beside_forwards(rounds: int, on_case: Callable[[str], None]) -> Iterator[Me
             5,
             None,
         ),
+        "gaussian q=4, all rows": (
+            steps(objective, q=4, estimator="avg", block_bytes=KEPT, embedding_rows="all"),
+            5,
+            None,
+        ),
         "rademacher q=4": (
             steps(objective, q=4, estimator="avg", directions="rademacher"),
             5,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from zotune.addresses import Keys
 from zotune.blocks import ReplayedBlock
 from zotune.directions import Directions, Sampler
 from zotune.directions.rademacher import Rademacher, Words, write_signs
@@ -26,7 +28,7 @@ class TileBlock(ReplayedBlock):
         directions: their entry in the registry.
         step: of the address.
         q: how many.
-        room: float32 (q, …) for their last coordinates; the others are drawn again at every look.
+        room: float32 (q, whole tiles) for the last tiles; the others are drawn again at every look.
         desk: float32 (q, a tile's width), where tiles that are not kept are looked at.
     """
 
@@ -39,7 +41,7 @@ class TileBlock(ReplayedBlock):
         room: Tensor,
         desk: Tensor,
     ) -> None:
-        width = sampler.chunk
+        width = desk.shape[1]
         super().__init__(
             sampler,
             step,
@@ -49,9 +51,10 @@ class TileBlock(ReplayedBlock):
             orthogonal=directions.orthogonal,
         )
         self.width = width
+        tiles = -(-self.dim // width)
         self._room = room
-        self._roomless = self.dim - room.shape[1]
-        self._kept = np.zeros((q, -(-self.dim // width)), dtype=bool)
+        self._roomless = max(0, tiles - room.shape[1] // width) * width
+        self._kept = np.zeros((q, tiles), dtype=bool)
         self._desk = desk
 
     def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
@@ -121,7 +124,7 @@ class SignBlock(TileBlock):
     ) -> None:
         super().__init__(sampler, directions, step, q, desk[:, :0], desk)
         self._words_room = room
-        self._roomless_tiles = self._kept.shape[1] - room.shape[1]
+        self._roomless_tiles = max(0, self._kept.shape[1] - room.shape[1])
 
     def gram(self) -> Tensor:
         """UᵀU: d less twice the bits in which two directions differ."""
@@ -158,30 +161,48 @@ class Shelf:
     """Where blocks of directions are kept from step to step, as far as they may be.
 
     Args:
-        sampler: of the directions, for one replicate.
         directions: their entry in the registry.
+        keys: their address, of one replicate.
+        device: where they are drawn.
+        dim: the most coordinates of a step.
         q: the most directions of a step.
         may_keep: bytes that kept directions may take.
     """
 
-    def __init__(self, sampler: Sampler, directions: Directions, q: int, may_keep: int) -> None:
-        self._sampler = sampler
+    def __init__(
+        self,
+        directions: Directions,
+        keys: Keys,
+        device: torch.device,
+        *,
+        dim: int,
+        q: int,
+        may_keep: int,
+    ) -> None:
         self._directions = directions
-        self._desk = torch.empty(q, sampler.chunk, dtype=torch.float32, device=sampler.device)
-        self._packs = isinstance(sampler, Rademacher) and sampler.packs
-        tiles = -(-sampler.dim // sampler.chunk)
-        tile_bytes = q * sampler.chunk // 8 if self._packs else 4 * q * sampler.chunk
-        fitting = min(tiles, may_keep // tile_bytes)
-        if self._packs:
-            self._words = np.empty((q, fitting, sampler.chunk // 64), dtype=np.uint64)
-            return
-        coordinates = max(0, sampler.dim - (tiles - fitting) * sampler.chunk)
-        self._room = torch.empty(q, coordinates, dtype=torch.float32, device=sampler.device)
+        self._sampler = directions.sampler(dim, keys, device)
+        self.width = self._sampler.chunk
+        """Coordinates of a tile."""
+        tiles = -(-dim // self.width)
+        words = -(-self.width // 64)
+        packs = _packs(self._sampler)
+        fitting = min(tiles, may_keep // (q * (8 * words if packs else 4 * self.width)))
+        self._words = np.empty((q, fitting if packs else 0, words), dtype=np.uint64)
+        coordinates = 0 if packs else fitting * self.width
+        self._room = torch.empty(q, coordinates, dtype=torch.float32, device=device)
+        self._desk = torch.empty(q, self.width, dtype=torch.float32, device=device)
 
-    def block(self, step: int, q: int) -> TileBlock:
-        """The first q directions of a step; the block before it loses what it kept."""
-        sampler, desk = self._sampler, self._desk
-        if self._packs:
-            assert isinstance(sampler, Rademacher)  # for the type checker
-            return SignBlock(sampler, self._directions, step, q, self._words, desk)
-        return TileBlock(sampler, self._directions, step, q, self._room, desk)
+    def block(self, step: int, q: int, dim: int) -> TileBlock:
+        """The first q directions of a step in R^dim; the block before it loses what it kept."""
+        if self._sampler.dim != dim:
+            before = self._sampler
+            self._sampler = self._directions.sampler(dim, before.keys, before.device)
+        sampler = self._sampler
+        if _packs(sampler):
+            return SignBlock(sampler, self._directions, step, q, self._words, self._desk)
+        return TileBlock(sampler, self._directions, step, q, self._room, self._desk)
+
+
+def _packs(sampler: Sampler) -> TypeGuard[Rademacher]:
+    """Whether directions are looked at as words of 64 bits."""
+    return isinstance(sampler, Rademacher) and sampler.packs

@@ -129,7 +129,7 @@ def load_weights(loop: WeightsLoop, path: Path) -> tuple[WeightsState, dict[str,
 
 def same_draws(one: Config, other: Config) -> bool:
     """Whether two configurations move weights alike by the same factors."""
-    keys = ("seed", "replicate", "directions", "momentum")
+    keys = ("seed", "replicate", "directions", "embedding_rows", "momentum")
     return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 

@@ -1,16 +1,21 @@
-"""Where the trained parameters stand in the vector, cut into the tiles that directions come in."""
+"""Where the coordinates of the vector stand in the trained parameters, and its tiles.
+
+Directions come in tiles of the vector. The vector is all trained parameters, or those of their rows
+that a mini-batch can see: the loss of a step does not depend on the others.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from torch import Tensor
 from torch.nn import Parameter
 
 Span = tuple[int, int]
-"""Start and stop in the vector."""
+"""Start and stop in a parameter, flattened."""
 
 
 class Piece(NamedTuple):
@@ -20,46 +25,87 @@ class Piece(NamedTuple):
     inside: slice
     """Of the parameter, flattened."""
     of_tile: slice
-    of_vector: slice
 
 
 class Layout:
-    """The vector in R^d as names, offsets and tiles.
+    """The vector as stretches of parameters, one after the other, cut into tiles.
 
     Args:
-        trained: name → parameter, in the order of the vector.
+        spans: name → sorted stretches of that parameter, in the order of the vector.
         width: coordinates of a tile.
+        shapes: name → how many numbers the parameter and one of its rows have.
     """
 
-    def __init__(self, trained: Mapping[str, Parameter], width: int) -> None:
-        self.sizes = {name: p.numel() for name, p in trained.items()}
-        self.row = {name: p.numel() // max(1, len(p)) for name, p in trained.items() if p.dim() > 1}
-        self.starts = dict(
-            zip(self.sizes, accumulate(self.sizes.values(), initial=0), strict=False)
-        )
-        self.dim = sum(self.sizes.values())
+    def __init__(
+        self, spans: Mapping[str, list[Span]], width: int, shapes: Mapping[str, tuple[int, int]]
+    ) -> None:
         self.width = width
-        whole = {name: [(0, size)] for name, size in self.sizes.items()}
+        self._spans = spans
+        self._shapes = shapes
+        self._places: dict[str, list[int]] = {}
+        """Where each stretch begins in the vector."""
+        self.dim = 0
+        for name, stretches in spans.items():
+            self._places[name] = []
+            for start, stop in stretches:
+                self._places[name].append(self.dim)
+                self.dim += stop - start
         self.tiles = [range(at, min(at + width, self.dim)) for at in range(0, self.dim, width)]
-        self.pieces = self._cut(whole)
+        self.pieces = self._cut(spans)
         """Of each tile, all that is in it."""
+        self.is_whole = self.dim == sum(size for size, _ in shapes.values())
 
-    def seen(self, touched: Mapping[str, Tensor]) -> list[list[Piece]]:
+    @classmethod
+    def of_all(cls, trained: Mapping[str, Parameter], width: int) -> Layout:
+        """All numbers of all parameters, in their order."""
+        shapes = {name: (p.numel(), p[:1].numel() if p.dim() else 1) for name, p in trained.items()}
+        return cls({name: [(0, size)] for name, (size, _) in shapes.items()}, width, shapes)
+
+    def seen(self, touched: Mapping[str, Tensor]) -> Layout:
+        """What a mini-batch can see: parameters that it sees whole, then its rows of the others."""
+        if not touched:
+            return self
+        whole = {name: spans for name, spans in self._spans.items() if name not in touched}
+        rows = {name: self.runs(name, rows) for name, rows in touched.items()}
+        return Layout(whole | rows, self.width, self._shapes)
+
+    def unseen(self) -> Layout:
+        """All numbers of the parameters that are not in this vector."""
+        others = {}
+        for name, (size, _) in self._shapes.items():
+            edges = [(0, 0), *self._spans.get(name, []), (size, size)]
+            others[name] = [(a[1], b[0]) for a, b in pairwise(edges) if a[1] < b[0]]
+        return Layout(others, self.width, self._shapes)
+
+    def within(self, touched: Mapping[str, Tensor]) -> list[list[Piece]]:
         """Of each tile, the pieces whose rows a mini-batch can see."""
         if not touched:
             return self.pieces
-        limited = {name: runs(rows, self.row.get(name, 1)) for name, rows in touched.items()}
+        limited = {name: self.runs(name, rows) for name, rows in touched.items()}
         kept = [[p for p in pieces if p.name not in limited] for pieces in self.pieces]
         extra = self._cut(limited)
         return [mine + more for mine, more in zip(kept, extra, strict=True)]
 
+    def runs(self, name: str, rows: Tensor) -> list[Span]:
+        """Sorted rows of a parameter as stretches of it."""
+        return runs(rows, self._shapes[name][1])
+
     def of(self, name: str, start: int, stop: int) -> Iterator[tuple[int, Piece]]:
-        """The tiles, by index, that hold a stretch of one parameter."""
-        at = self.starts[name]
-        for tile in range((at + start) // self.width, -(-(at + stop) // self.width)):
-            first = max(at + start, self.tiles[tile].start)
-            last = min(at + stop, self.tiles[tile].stop)
-            yield tile, self._piece(name, first, last, self.tiles[tile].start)
+        """What the vector has of a stretch of one parameter: index of the tile, and the piece."""
+        spans, places = self._spans[name], self._places[name]
+        for k in range(bisect_right(spans, start, key=lambda span: span[1]), len(spans)):
+            first, last = max(start, spans[k][0]), min(stop, spans[k][1])
+            if first >= last:
+                return
+            yield from self._tiled(name, first, last, places[k] + first - spans[k][0])
+
+    def _tiled(self, name: str, first: int, last: int, at: int) -> Iterator[tuple[int, Piece]]:
+        """A stretch that begins at a place of the vector, cut where tiles end."""
+        while first < last:
+            tile, offset = divmod(at, self.width)
+            size = min(last - first, self.width - offset)
+            yield tile, Piece(name, slice(first, first + size), slice(offset, offset + size))
+            first, at = first + size, at + size
 
     def _cut(self, spans: Mapping[str, list[Span]]) -> list[list[Piece]]:
         pieces: list[list[Piece]] = [[] for _ in self.tiles]
@@ -68,15 +114,6 @@ class Layout:
                 for tile, piece in self.of(name, start, stop):
                     pieces[tile].append(piece)
         return pieces
-
-    def _piece(self, name: str, first: int, last: int, tile_start: int) -> Piece:
-        at = self.starts[name]
-        return Piece(
-            name,
-            slice(first - at, last - at),
-            slice(first - tile_start, last - tile_start),
-            slice(first, last),
-        )
 
 
 def runs(rows: Tensor, width: int) -> list[Span]:

@@ -35,8 +35,11 @@ Forward = Callable[..., Any]
 class LeanProbe(Probe):
     """With the moved weights of one module at a time."""
 
-    def __init__(self, objective: WeightsObjective, layout: Layout, mu: float) -> None:
-        super().__init__(objective, layout, mu)
+    layout: Layout
+    """Of the step."""
+
+    def __init__(self, objective: WeightsObjective, mu: float) -> None:
+        super().__init__(objective, mu)
         names = {id(p): name for name, p in objective.trained.items()}
         self.own = {name: p.data for name, p in objective.trained.items()}
         self.owners = [
@@ -45,6 +48,10 @@ class LeanProbe(Probe):
         ]
         self.owners = [(module, owned) for module, owned in self.owners if owned]
         self._checked = False
+
+    def begin(self, batch: Batch, layout: Layout) -> None:
+        """Remember where the vector's coordinates are."""
+        self.layout = layout
 
     def center(self, batch: Batch) -> float:
         """The loss at the weights, with large layers in the same parts as around them."""
@@ -72,6 +79,8 @@ class LeanProbe(Probe):
     def moved(self, name: str, start: int, stop: int, mover: _Mover, out: Tensor) -> Tensor:
         """Write weights + radius·u of a stretch of one parameter to ``out``."""
         base = self.own[name].view(-1)
+        if not self.layout.is_whole:
+            out.copy_(base[start:stop])
         for tile, piece in self.layout.of(name, start, stop):
             into = out[piece.inside.start - start : piece.inside.stop - start]
             u = mover.tile(tile)[piece.of_tile]
@@ -145,7 +154,7 @@ def _wrapped(module: nn.Module, owned: dict[str, str], mover: _Mover) -> Forward
 def _look_up(ids: Tensor, name: str, mover: _Mover) -> Tensor:
     """An embedding of which only the wanted rows are made."""
     rows, places = torch.unique(ids, return_inverse=True)
-    made = mover.rows(name, runs(rows, mover.probe.layout.row[name]))
+    made = mover.rows(name, runs(rows, mover.probe.own[name].shape[1]))
     return functional.embedding(places, made)
 
 

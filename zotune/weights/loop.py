@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zotune.addresses import replicate_keys
 from zotune.budget import Budget
-from zotune.config import FAST, Config
+from zotune.config import ALL, FAST, Config
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
@@ -28,7 +28,7 @@ from zotune.weights.block import Shelf, TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.lean import LeanProbe
 from zotune.weights.memory import choose_memory, saying_what_to_lower
-from zotune.weights.objective import WeightsObjective
+from zotune.weights.objective import Batch, WeightsObjective
 from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.state import WeightsState, curve_rows
 from zotune.weights.updating import Updater
@@ -54,24 +54,30 @@ class WeightsLoop:
         self.budget.require(
             self.budget.cost(config.q), f"one step ({config.difference} with q={config.q})"
         )
-        self.rule = StepRule(
-            config.step, config.eta, config.q, objective.dim, self.estimator, self.directions
-        )
+        self.rule = self._rule(objective.dim)
         self._check_smoothness()
         self.grid = budget_grid(config.budget, config.points)
         keys = replicate_keys("directions", config.seed, config.rows)
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
-        sampler = self.directions.sampler(objective.dim, keys, objective.device)
-        self.layout = Layout(objective.trained, sampler.chunk)
         self.memory = choose_memory(config, objective)
         """fast or lean."""
         probe = FastProbe if self.memory == FAST else LeanProbe
         rounding = replicate_keys("rounding", config.seed, config.rows)
         may_keep = config.block_bytes if self.memory == FAST else 0
         with saying_what_to_lower(config):
-            self.probe: Probe = probe(objective, self.layout, self.mu)
-            self.updater = Updater(objective.trained, self.layout, rounding, config.momentum)
-            self._shelf = Shelf(sampler, self.directions, config.q, may_keep)
+            self._shelf = Shelf(
+                self.directions,
+                keys,
+                objective.device,
+                dim=objective.dim,
+                q=config.q,
+                may_keep=may_keep,
+            )
+            self.probe: Probe = probe(objective, self.mu)
+            width = self._shelf.width
+            self.updater = Updater(objective.trained, width, rounding, config.momentum)
+        self.layout = Layout.of_all(objective.trained, width)
+        """Of all trained parameters."""
         self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
@@ -103,10 +109,11 @@ class WeightsLoop:
         """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
         self.require_weights_of(state)
         q = self.budget.block(state.ledger, self.config.q)
-        block = self.block(state.steps, q)
         batch = self.objective.batch(self.batch_keys, state.steps)
+        layout = self.layout_of(batch)
+        block = self.block(state.steps, q, layout)
         with saying_what_to_lower(self.config):
-            values = self.probe.values(batch, block, self.difference)
+            values = self.probe.values(batch, layout, block, self.difference)
         v = self.difference.quotient(values, self.mu).to(self.objective.device)
         if self.config.clip is not None:
             v = v.clamp(-self.config.clip, self.config.clip)
@@ -119,8 +126,9 @@ class WeightsLoop:
         if state.diverged:
             self._at = state.steps
             return state
-        a = self._size(state.steps - 1, q, spent) * self.estimator(v, block)[0].double()
-        return self._moved(state, block, a.tolist())
+        size = self._size(state.steps - 1, q, spent, self._rule(layout.dim))
+        a = size * self.estimator(v, block)[0].double()
+        return self._moved(state, layout, block, a.tolist())
 
     @torch.no_grad()
     def advance(self, state: WeightsState, until: int | None = None) -> WeightsState:
@@ -169,9 +177,21 @@ class WeightsLoop:
         """What a checkpoint must agree on: problem and shape, not estimator, q or step."""
         return self.objective.fingerprint() | {"replicates": 1, "count": self.config.count}
 
-    def block(self, step: int, q: int) -> TileBlock:
+    def layout_of(self, batch: Batch) -> Layout:
+        """The vector of a step: what its mini-batch sees, unless all rows are asked for."""
+        if self.config.embedding_rows == ALL:
+            return self.layout
+        return self.layout.seen(self.objective.touched(batch))
+
+    def block(self, step: int, q: int, layout: Layout) -> TileBlock:
         """The directions of a step."""
-        return self._shelf.block(step, q)
+        if self.directions.orthogonal and q > layout.dim:
+            raise ConfigError(
+                f"q must be at most the dimension for directions {self.directions.name!r}, got "
+                f"q={q} where a mini-batch sees {layout.dim} weights; lower q, or set "
+                "embedding_rows='all'"
+            )
+        return self._shelf.block(step, q, layout.dim)
 
     def _seen(self, state: WeightsState, values: Tensor, spent: int) -> WeightsState:
         """The state that has seen a mini-batch's losses."""
@@ -181,22 +201,30 @@ class WeightsLoop:
         loss = state.batch_losses + float(center.mean())
         return replace(state, batches=state.batches + 1, batch_losses=loss)
 
-    def _moved(self, state: WeightsState, block: TileBlock, a: list[float]) -> WeightsState:
+    def _moved(
+        self, state: WeightsState, layout: Layout, block: TileBlock, a: list[float]
+    ) -> WeightsState:
         """Move the weights; the first step after a look at the data also counts what stays."""
         looks = len(state.curve) and state.curve[-1].steps == state.steps - 1
         self._at = None
-        still = self.updater.move(block, state.steps - 1, a, self.mu if looks else None)
+        radius = self.mu if looks else None
+        still = self.updater.move(layout, block, state.steps - 1, a, radius)
         self._at = state.steps
         self.log.append(a)
         return state if still is None else replace(state, unmoved=still)
 
-    def _size(self, step: int, q: int, spent: int) -> float:
+    def _rule(self, dim: int) -> StepRule:
+        """How far to go along an estimate in R^dim."""
+        config = self.config
+        return StepRule(config.step, config.eta, config.q, dim, self.estimator, self.directions)
+
+    def _size(self, step: int, q: int, spent: int, rule: StepRule) -> float:
         """η, with 1/L and the schedule in it."""
         factor = schedule_factor(
             self.config.schedule, self.config.warmup, spent / self.config.budget
         )
-        smoothness = (self.config.L or 1.0) if self.rule.needs_smoothness else 1.0
-        return factor * self.rule.size(step, q) / smoothness
+        smoothness = (self.config.L or 1.0) if rule.needs_smoothness else 1.0
+        return factor * rule.size(step, q) / smoothness
 
     def _validated(self, state: WeightsState) -> WeightsState:
         """Look at the held-out data, and record what is there."""
@@ -254,7 +282,7 @@ class WeightsLoop:
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole, by the first tile of the first direction."""
         tile, pieces = self.layout.tiles[0], self.layout.pieces[0]
-        u = self.block(0, 1).look(range(1), tile, keep=False)[0]
+        u = self.block(0, 1, self.layout).look(range(1), tile, keep=False)[0]
         for piece in pieces:
             base = self.objective.trained[piece.name].view(-1)[piece.inside]
             moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=torch.empty_like(base))

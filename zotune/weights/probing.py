@@ -16,33 +16,34 @@ from torch.nn import Parameter
 
 from zotune.differences import Difference
 from zotune.weights.block import TileBlock
-from zotune.weights.layout import Layout, Piece
+from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective
 
 
 class Probe(ABC):
     """Evaluates a mini-batch at the weights and around them."""
 
-    def __init__(self, objective: WeightsObjective, layout: Layout, mu: float) -> None:
+    def __init__(self, objective: WeightsObjective, mu: float) -> None:
         self.objective = objective
-        self.layout = layout
         self.mu = mu
 
-    def values(self, batch: Batch, block: TileBlock, difference: Difference) -> Tensor:
+    def values(
+        self, batch: Batch, layout: Layout, block: TileBlock, difference: Difference
+    ) -> Tensor:
         """All losses of a step, (1, evaluations), in float64."""
         values = torch.empty(1, difference.evaluations(block.q), dtype=torch.float64)
+        self.begin(batch, layout)
         if difference.knows_center:
             values[0, 0] = self.center(batch)
-        self.begin(batch)
         for query in range(block.q):
             columns = difference.columns(range(query, query + 1), block.q)
             for sign, column in zip(difference.signs, columns, strict=True):
                 values[0, column] = self.side(batch, block, query, sign * self.mu)
         return values
 
-    def begin(self, batch: Batch) -> None:
-        """Look at a mini-batch before its first side."""
-        del batch
+    @abstractmethod
+    def begin(self, batch: Batch, layout: Layout) -> None:
+        """Look at a mini-batch, and where the vector's coordinates are, before the first side."""
 
     def center(self, batch: Batch) -> float:
         """The loss at the weights."""
@@ -56,39 +57,30 @@ class Probe(ABC):
 class FastProbe(Probe):
     """With one more copy of the trained parameters, in which only what a batch sees is filled."""
 
-    def __init__(self, objective: WeightsObjective, layout: Layout, mu: float) -> None:
-        super().__init__(objective, layout, mu)
-        trained = objective.trained
-        self._flat = {name: p.detach().view(-1) for name, p in trained.items()}
-        self._copy = torch.zeros(layout.dim, dtype=objective.dtype, device=objective.device)
-        parts = torch.split(self._copy, [p.numel() for p in trained.values()])
-        self._stand_ins = {
-            name: part.view_as(p) for (name, p), part in zip(trained.items(), parts, strict=True)
-        }
-        self._all = self._views(layout.pieces)
-        self._seen = self._all
+    def __init__(self, objective: WeightsObjective, mu: float) -> None:
+        super().__init__(objective, mu)
+        self._flat = {name: p.detach().view(-1) for name, p in objective.trained.items()}
+        self._copies = {name: torch.zeros_like(flat) for name, flat in self._flat.items()}
+        self._stand_ins = {n: self._copies[n].view_as(p) for n, p in objective.trained.items()}
+        self._tiles: list[tuple[range, list[tuple[Tensor, Tensor, slice]]]] = []
 
-    def begin(self, batch: Batch) -> None:
-        """Find out which rows the mini-batch sees."""
-        touched = self.objective.touched(batch)
-        self._seen = self._views(self.layout.seen(touched)) if touched else self._all
+    def begin(self, batch: Batch, layout: Layout) -> None:
+        """Find out where, of each tile, weights are read and written, and where u has them."""
+        touched = self.objective.touched(batch) if layout.is_whole else {}
+        self._tiles = [
+            (tile, [(self._flat[n][at], self._copies[n][at], of_tile) for n, at, of_tile in pieces])
+            for tile, pieces in zip(layout.tiles, layout.within(touched), strict=True)
+        ]
 
     def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
-        """Fill the copy, and let the parameters point there."""
-        for tile, views in zip(self.layout.tiles, self._seen, strict=True):
+        """Fill the copy where the mini-batch sees it, and let the parameters point there."""
+        for tile, views in self._tiles:
             if views:
                 u = block.look(range(query, query + 1), tile)[0]
                 for base, moved, of_tile in views:
                     torch.add(base, u[of_tile], alpha=radius, out=moved)
         with pointed_at(self.objective.trained, self._stand_ins):
             return self.center(batch)
-
-    def _views(self, pieces: list[list[Piece]]) -> list[list[tuple[Tensor, Tensor, slice]]]:
-        """Of each tile, where weights are read, where they are written, and where u has them."""
-        return [
-            [(self._flat[p.name][p.inside], self._copy[p.of_vector], p.of_tile) for p in inside]
-            for inside in pieces
-        ]
 
 
 @contextmanager

@@ -1,31 +1,33 @@
 """The scalar log: a seed and a few numbers a step, from which the weights can be built again.
 
 A step's update is Σ aᵢ uᵢ, and a direction uᵢ is a function of its address. The start weights, the
-seed and the factors a therefore hold everything: kilobytes for a model of any size.
+seed and the factors a therefore hold everything: kilobytes for a model of any size. Which rows of
+an embedding a step has moved is known from its mini-batch, and that from its address.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import Parameter
 
 from zotune.addresses import replicate_keys
 from zotune.checkpoint import write_whole
+from zotune.config import ALL
 from zotune.directions import DIRECTIONS
 from zotune.errors import CheckpointError
 from zotune.weights.block import Shelf
 from zotune.weights.layout import Layout
 from zotune.weights.loop import WeightsLoop
+from zotune.weights.objective import WeightsObjective
 from zotune.weights.updating import Updater
 
 SCALARS = "scalars.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class ScalarLog:
     seed: int
     replicate: int
     directions: str
+    embedding_rows: str
     momentum: float
     dim: int
     dtype: str
@@ -50,6 +53,7 @@ class ScalarLog:
             seed=loop.config.seed,
             replicate=loop.config.replicate,
             directions=loop.config.directions,
+            embedding_rows=loop.config.embedding_rows,
             momentum=loop.config.momentum,
             dim=loop.objective.dim,
             dtype=str(loop.objective.dtype).removeprefix("torch."),
@@ -77,25 +81,31 @@ class ScalarLog:
 
 
 @torch.no_grad()
-def rebuild(trained: Mapping[str, Parameter], log: ScalarLog) -> None:
+def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
     """Move start weights to where the logged run has moved them, bit for bit.
 
+    Nothing is evaluated; mini-batches are looked at for the rows that they see.
+
     Args:
-        trained: name → parameter with the start weights, in the order of the run.
+        objective: of the run, with the start weights.
         log: of the run.
     """
-    first = next(iter(trained.values()))
-    dim = sum(p.numel() for p in trained.values())
-    here = (dim, str(first.dtype).removeprefix("torch."), first.device.type)
+    trained, device = objective.trained, objective.device
+    here = (objective.dim, str(objective.dtype).removeprefix("torch."), device.type)
     if here != (log.dim, log.dtype, log.device):
         raise CheckpointError(
             f"the log belongs to {log.dim} weights in {log.dtype} on {log.device}, "
             f"got {here[0]} in {here[1]} on {here[2]}; give the run's start weights"
         )
-    kind, rows = DIRECTIONS[log.directions], [log.replicate]
-    sampler = kind.sampler(dim, replicate_keys("directions", log.seed, rows), first.device)
-    shelf = Shelf(sampler, kind, max(map(len, log.factors), default=1), 0)
-    rounding = replicate_keys("rounding", log.seed, rows)
-    updater = Updater(trained, Layout(trained, sampler.chunk), rounding, log.momentum)
+    keys, batches, rounding = (
+        replicate_keys(purpose, log.seed, [log.replicate])
+        for purpose in ("directions", "batches", "rounding")
+    )
+    q = max(map(len, log.factors), default=1)
+    shelf = Shelf(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
+    updater = Updater(trained, shelf.width, rounding, log.momentum)
+    layout = whole = Layout.of_all(trained, shelf.width)
     for step, factors in enumerate(log.factors):
-        updater.move(shelf.block(step, len(factors)), step, factors)
+        if log.embedding_rows != ALL:
+            layout = whole.seen(objective.touched(objective.batch(batches, step)))
+        updater.move(layout, shelf.block(step, len(factors), layout.dim), step, factors)

@@ -1,4 +1,4 @@
-"""The update: weights ← weights − Σ aᵢ uᵢ in one pass over the tiles."""
+"""The update: weights ← weights − Σ aᵢ uᵢ in one pass over the tiles of a step's vector."""
 
 from __future__ import annotations
 
@@ -22,57 +22,71 @@ class Updater:
 
     Args:
         trained: name → parameter.
-        layout: where they stand.
+        width: coordinates of a tile, at most.
         keys: the address of the random rounding.
         momentum: how much of the last update is made again.
     """
 
     def __init__(
-        self, trained: Mapping[str, Parameter], layout: Layout, keys: Keys, momentum: float
+        self, trained: Mapping[str, Parameter], width: int, keys: Keys, momentum: float
     ) -> None:
         first = next(iter(trained.values()))
-        self.layout = layout
         self.momentum = momentum
         self._flat = {name: p.detach().view(-1) for name, p in trained.items()}
-        self._rounder = Rounder(keys, first.dtype, first.device, layout.width)
+        self._rounder = Rounder(keys, first.dtype, first.device, width)
         wide = torch.float64 if first.dtype == torch.float64 else torch.float32
-        self._change = torch.empty(layout.width, dtype=wide, device=first.device)
-        size = layout.dim if momentum else 0
-        self.velocity = torch.zeros(size, dtype=wide, device=first.device)
+        self._change = torch.empty(width, dtype=wide, device=first.device)
+        sizes = [p.numel() if momentum else 0 for p in trained.values()]
+        self.velocity = torch.zeros(sum(sizes), dtype=wide, device=first.device)
         """Of the last update, where there is momentum."""
+        self._velocities = dict(zip(trained, torch.split(self.velocity, sizes), strict=True))
 
     def move(
-        self, block: TileBlock, step: int, a: Sequence[float], radius: float | None = None
+        self,
+        layout: Layout,
+        block: TileBlock,
+        step: int,
+        a: Sequence[float],
+        radius: float | None = None,
     ) -> float | None:
-        """Subtract U·a; with a radius, also tell which share of weights nothing has moved."""
+        """Subtract U·a; with a radius, also tell which share of the vector nothing has moved."""
         still = 0
-        for index, (tile, pieces) in enumerate(
-            zip(self.layout.tiles, self.layout.pieces, strict=True)
-        ):
+        for index, (tile, pieces) in enumerate(zip(layout.tiles, layout.pieces, strict=True)):
             u = block.look(range(block.q), tile, keep=False)
-            change = self._combined(u, a, tile)
+            change = self._combined(u, a, len(tile))
             self._rounder.begin(step, index)
             for piece in pieces:
-                still += self._move(piece, change, u[0], radius)
-        return None if radius is None else still / self.layout.dim
+                still += self._move(piece, change[piece.of_tile], u[0], radius)
+        if self.momentum and not layout.is_whole:
+            self._roll_on(layout.unseen(), step, len(layout.tiles))
+        return None if radius is None else still / layout.dim
 
-    def _combined(self, u: Tensor, a: Sequence[float], tile: range) -> Tensor:
-        """Σ aᵢ uᵢ at a tile, with what momentum adds."""
-        change = torch.mul(u[0], a[0], out=self._change[: len(tile)])
+    def _combined(self, u: Tensor, a: Sequence[float], width: int) -> Tensor:
+        """Σ aᵢ uᵢ at a tile."""
+        change = torch.mul(u[0], a[0], out=self._change[:width])
         for row, weight in zip(u[1:], a[1:], strict=True):
             change.add_(row, alpha=weight)
-        if not self.momentum:
-            return change
-        velocity = self.velocity[tile.start : tile.stop]
-        return velocity.mul_(self.momentum).add_(change)
+        return change
 
     def _move(self, piece: Piece, change: Tensor, u: Tensor, radius: float | None) -> int:
         """Move a piece; count what neither the update nor mu·u changes where that is asked for."""
+        if self.momentum:
+            velocity = self._velocities[piece.name][piece.inside]
+            change = velocity.mul_(self.momentum).add_(change)
         weights = self._flat[piece.name][piece.inside]
         if radius is None:
-            self._rounder.subtract(weights, change[piece.of_tile], piece.of_tile)
+            self._rounder.subtract(weights, change, piece.of_tile)
             return 0
         before = weights.clone()
-        self._rounder.subtract(weights, change[piece.of_tile], piece.of_tile)
+        self._rounder.subtract(weights, change, piece.of_tile)
         probed = torch.add(before, u[piece.of_tile], alpha=radius, out=torch.empty_like(before))
         return int(((probed == before) & (weights == before)).sum())
+
+    def _roll_on(self, others: Layout, step: int, first: int) -> None:
+        """Move what is not in the step's vector by what momentum has left there."""
+        for index, pieces in enumerate(others.pieces, start=first):
+            self._rounder.begin(step, index)
+            for piece in pieces:
+                velocity = self._velocities[piece.name][piece.inside].mul_(self.momentum)
+                weights = self._flat[piece.name][piece.inside]
+                self._rounder.subtract(weights, velocity, piece.of_tile)
