@@ -46,6 +46,10 @@ class Block(ABC):
     def combine(self, c: Tensor) -> Tensor:
         """U·c, (replicates, d)."""
 
+    def moved(self, x: Tensor, a: Tensor, scale: float) -> Tensor:
+        """x − scale · U·a, (replicates, d)."""
+        return torch.sub(x, self.combine(a), alpha=scale)
+
     @abstractmethod
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """Directions ``queries`` at ``coordinates``, (replicates, queries, coordinates)."""
@@ -74,6 +78,13 @@ class DenseBlock(Block):
         if self.q == 1:
             return c * self._rows[:, 0]  # a library's product costs more to call than to do
         return torch.bmm(c[:, None], self._rows)[:, 0]
+
+    def moved(self, x: Tensor, a: Tensor, scale: float) -> Tensor:
+        """x − scale · U·a in one operation."""
+        if self.q == 1:
+            return torch.addcmul(x, a, self._rows[:, 0], value=-scale)
+        moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self._rows, alpha=-scale)
+        return moved.squeeze(1)
 
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """A view of the stored rows."""

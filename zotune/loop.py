@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zotune.blocks import Block
 from zotune.budget import Budget, Ledger
 from zotune.config import Config
 from zotune.curvature import estimate_curvature, probes_for, probing_cost
@@ -107,6 +108,10 @@ class Loop:
     @torch.no_grad()
     def step(self, state: State) -> State:
         """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
+        return self._step(state)
+
+    def _step(self, state: State) -> State:
+        """A step where gradients are off already: turning them off again costs as much as v."""
         q = self.budget.block(state.ledger, self.config.q)
         block = self.prober.block(state.steps, q)
         alive = ~state.diverged if state.lost else None
@@ -121,13 +126,12 @@ class Loop:
         failed = _not_finite(values)
         if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
-        estimate = block.combine(self.estimator(v.to(state.x.dtype), block))
-        eta = self.rule.size(state.steps, q)
+        c = self.estimator(v.to(state.x.dtype), block)
 
         changes: dict[str, Any] = {}
         if records:
             loss = values[:, 0] if self.observer.sees_loss else None
-            state = self.observer.record(state, loss, Probe(values, v, estimate, gradient))
+            state = self.observer.record(state, loss, Probe(values, v, block, c, gradient))
             ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
             last = values[:, 0]
@@ -136,7 +140,7 @@ class Loop:
             changes["diverged"] = state.diverged | failed
             changes["lost"] = int(changes["diverged"].sum())
         return state.but(
-            x=self._moved(state, estimate, eta),
+            x=self._moved(state, block, c),
             steps=state.steps + 1,
             ledger=ledger,
             **changes,
@@ -148,7 +152,7 @@ class Loop:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
         goal = self.config.budget if until is None else until
         while self.spent(state) < goal and self.status(state) == RUNNING:
-            state = self.step(state)
+            state = self._step(state)
         if self.status(state) != RUNNING and state.curve.last_spent < self.spent(state):
             state = self.observer.record(state)
         return state
@@ -197,11 +201,12 @@ class Loop:
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.objective.fingerprint() | shape
 
-    def _moved(self, state: State, estimate: Tensor, eta: float) -> Tensor:
-        """x − η ĝ, with η in units of 1/L where the rule says so."""
-        if not self.rule.needs_smoothness:
-            return torch.sub(state.x, estimate, alpha=eta)
-        return torch.addcmul(state.x, state.inverse_smoothness, estimate, value=-eta)
+    def _moved(self, state: State, block: Block, c: Tensor) -> Tensor:
+        """x − η U c, with η in units of 1/L where the rule says so."""
+        eta = self.rule.size(state.steps, block.q)
+        if self.rule.needs_smoothness:
+            c = c * state.inverse_smoothness
+        return block.moved(state.x, c, eta)
 
     def _averaged(self, state: State, q: int) -> dict[str, Any]:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""

@@ -8,6 +8,7 @@ from math import isfinite
 import torch
 from torch import Tensor
 
+from zotune.blocks import Block
 from zotune.budget import Budget
 from zotune.curve import Observation
 from zotune.probing import Prober
@@ -20,7 +21,9 @@ class Probe:
 
     values: Tensor
     v: Tensor
-    estimate: Tensor
+    block: Block
+    c: Tensor
+    """The estimate is U·c."""
     gradient: Tensor | None = None
     """∇f at the state's points, where it came with the values."""
 
@@ -135,7 +138,8 @@ class Observer:
         gradient = self.objective.gradient(state.x)
         cosine = torch.full_like(snr, torch.nan)
         if gradient is not None:
-            cosine = torch.cosine_similarity(gradient, probe.estimate, dim=-1).mean()
+            estimate = probe.block.combine(probe.c)
+            cosine = torch.cosine_similarity(gradient, estimate, dim=-1).mean()
         unmoved = self._prober.unmoved(state.x, state.steps)
         return torch.stack([snr, cosine.to(snr), unmoved.to(snr)])
 

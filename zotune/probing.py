@@ -50,8 +50,8 @@ class Prober:
         if self._bytes(q) > self._memory:
             return self._replayed(step, q)
         self._rows = self._room(self._rows, q)
-        self._sampler.fill(self._rows, step, range(q), range(self.objective.dim))
-        return DenseBlock(self._rows, orthogonal=self.directions.orthogonal)
+        rows = self._sampler.block(self._rows, step)
+        return DenseBlock(rows, orthogonal=self.directions.orthogonal)
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 REPLICATES = 10
 PEER_SIZES = (10, 100)
 BUDGET = 20_000
+TOGETHER = 60
+"""Queries that are timed together: a run makes one step after the other."""
 WANTED = {
     ("quadratic", "avg"): {1: 1.10, 10: 1.10, 100: 1.10},
     ("quadratic", "align"): {1: 1.35, 10: 1.35, 100: 1.35, 1000: 1.9},
@@ -56,8 +58,8 @@ def limit(objective: Objective, q: int) -> Work:
     return work
 
 
-def steps(objective: Objective, estimator: str, q: int) -> Work:
-    """One step of the loop, as a run makes them; a new run begins where one ends."""
+def steps(objective: Objective, estimator: str, q: int, count: int = 1) -> Work:
+    """Some steps of the loop, as a run makes them; a new run begins where one ends."""
     config = parse_config(
         {"estimator": estimator, "q": q, "budget": BUDGET, "replicates": REPLICATES}
     )
@@ -66,10 +68,22 @@ def steps(objective: Objective, estimator: str, q: int) -> Work:
 
     def work() -> object:
         nonlocal state
-        state = loop.step(state if loop.status(state) == "running" else start)
+        if loop.status(state) != "running":
+            state = start
+        state = loop.advance(state, loop.spent(state) + count * q)
         return state
 
     return work
+
+
+def repeated(work: Work, count: int) -> Work:
+    """The same work so many times."""
+
+    def works() -> None:
+        for _ in range(count):
+            work()
+
+    return works
 
 
 def classical(
@@ -93,12 +107,16 @@ def classical(
 
 
 def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Measurement]:
-    works = {estimator: steps(objective, estimator, q) for estimator in ("avg", "align")}
+    count = max(1, TOGETHER // q)
+    works = {estimator: steps(objective, estimator, q, count) for estimator in ("avg", "align")}
     if isinstance(objective, Quadratic) and q in PEER_SIZES:
-        works |= {peer: make(objective, q, REPLICATES) for peer, make in installed().items()}
-    times = interleave({"limit": limit(objective, q)} | works, rounds=rounds)
+        works |= {
+            peer: repeated(make(objective, q, REPLICATES), count)
+            for peer, make in installed().items()
+        }
+    times = interleave({"limit": repeated(limit(objective, q), count)} | works, rounds=rounds)
     for estimator in works:
-        step = median(times[estimator])
+        step = median(times[estimator]) / count
         yield Measurement(
             problem=name,
             estimator=estimator,

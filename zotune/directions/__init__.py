@@ -29,6 +29,8 @@ SHARED_STEPS = 8
 """Steps whose first directions share a tile."""
 FIRSTS = -1
 """The address of that tile among those of a step."""
+_NOWHERE = -1
+"""Of a tile that is not drawn yet."""
 TOGETHER = 2**17
 """Values of several replicates that are drawn before one copy; more would leave the cache."""
 
@@ -50,6 +52,11 @@ class Sampler(ABC):
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Write directions ``queries`` at ``coordinates`` to ``out`` (replicates, queries, …)."""
 
+    def block(self, out: Tensor, step: int) -> Tensor:
+        """The first directions of a step, in ``out`` or where they stand already, to be read."""
+        self.fill(out, step, range(out.shape[1]), range(self.dim))
+        return out
+
 
 class TiledSampler(Sampler):
     """Independent entries, drawn in tiles of whole rows or, for long rows, of fixed chunks.
@@ -68,12 +75,19 @@ class TiledSampler(Sampler):
         self._rows = max(1, TILE // self._width)
         self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
         self._generators = Generators(keys, device)
-        self._scratch = torch.empty(0, device=device, dtype=torch.float32)
+        self._scratches: dict[tuple[int, int], Tensor] = {}
         self._firsts: tuple[int, Tensor, Sequence[Tensor]] | None = None
+        self._shows_firsts = type(self).fill is TiledSampler.fill and bool(self._shared_steps)
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
         """Fill a contiguous ``out`` (rows, width) from the generator."""
+
+    def block(self, out: Tensor, step: int) -> Tensor:
+        """A view of what is kept where one direction is wanted."""
+        if self._shows_firsts and out.shape[1] == 1:
+            return self._first(step, out.dtype)
+        return super().block(out, step)
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
@@ -84,8 +98,8 @@ class TiledSampler(Sampler):
             return
         if self._shared_steps:
             if queries.start == 0:
-                first = self._first(step).narrow(1, coordinates.start, len(coordinates))
-                out.select(1, 0).copy_(first)
+                first = self._first(step, out.dtype).narrow(2, coordinates.start, len(coordinates))
+                out.narrow(1, 0, 1).copy_(first)
                 if len(queries) == 1:
                     return
                 out, queries = out[:, 1:], range(1, queries.stop)
@@ -107,34 +121,46 @@ class TiledSampler(Sampler):
             and out.stride(-1) == 1
         )
 
-    def _first(self, step: int) -> Tensor:
-        """The first direction of a step, (replicates, width), kept with those beside it."""
+    def _first(self, step: int, dtype: torch.dtype) -> Tensor:
+        """The first direction of a step, (replicates, 1, d), kept with those beside it."""
         tile, row = divmod(step, self._shared_steps)
-        if self._firsts is None or self._firsts[0] != tile:
-            shape = (len(self.keys), SHARED_STEPS, self._width)
-            kept = self._firsts[1] if self._firsts else self._scratch.new_empty(shape)
-            for part, generator in zip(kept, self._generators.at(tile, FIRSTS, 0), strict=True):
-                self._draw(part, generator)
-            self._firsts = tile, kept, kept.unbind(1)
-        return self._firsts[2][row]
+        if self._firsts is None or self._firsts[1].dtype != dtype:
+            shape = (len(self.keys), SHARED_STEPS, self.dim)
+            kept = torch.empty(shape, dtype=dtype, device=self.device)
+            self._firsts = _NOWHERE, kept, torch.split(kept, 1, dim=1)
+        at, kept, rows = self._firsts
+        if at != tile:
+            for replicates, drawn in self._drawn(tile, FIRSTS, 0, (SHARED_STEPS, self._width)):
+                kept[replicates].copy_(drawn[..., : self.dim])
+            self._firsts = tile, kept, rows
+        return rows[row]
 
     def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
-        """The first rows of a tile, some replicates at a time, in a scratch that stays cached.
-
-        Devices whose draws depend on the size draw the tile whole.
-        """
+        """The first rows of a tile; devices whose draws depend on the size draw it whole."""
         width = min(self._width, self._padded(self.dim - chunk * self._width))
         shape = (rows if self._generators.prefix_stable else self._rows, width)
-        if self._scratch.shape[1:] != shape:
-            together = min(len(self.keys), max(1, TOGETHER // (shape[0] * width)))
-            self._scratch = self._scratch.new_empty(together, *shape)
-        together, first = len(self._scratch), 0
-        parts = self._scratch.unbind()
+        return self._drawn(step, tile, chunk, shape)
+
+    def _drawn(
+        self, step: int, tile: int, chunk: int, shape: tuple[int, int]
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """A tile of that shape, some replicates at a time, in a scratch that stays cached."""
+        scratch = self._scratch(shape)
+        together, first = len(scratch), 0
+        parts = scratch.unbind()
         for at, generator in enumerate(self._generators.at(step, tile, chunk)):
             self._draw(parts[at - first], generator)
             if at - first + 1 == together or at + 1 == len(self.keys):
-                yield slice(first, at + 1), self._scratch[: at + 1 - first]
+                yield slice(first, at + 1), scratch[: at + 1 - first]
                 first = at + 1
+
+    def _scratch(self, shape: tuple[int, int]) -> Tensor:
+        """Room for a tile of as many replicates as are drawn before one copy."""
+        if shape not in self._scratches:
+            together = min(len(self.keys), max(1, TOGETHER // (shape[0] * shape[1])))
+            room = torch.empty(together, *shape, dtype=torch.float32, device=self.device)
+            self._scratches[shape] = room
+        return self._scratches[shape]
 
     def _padded(self, n: int) -> int:
         return -(-n // self.unit) * self.unit
