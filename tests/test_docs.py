@@ -45,6 +45,7 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> Non
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Run(align" in done.stdout or "tensor([" in done.stdout
+    assert "above its start" not in done.stdout
 
 
 FILES = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", README.read_text(), re.DOTALL))

@@ -270,3 +270,35 @@ def test_the_code_of_a_function_is_the_same_in_every_process() -> None:
         for seed in (1, 2, 3)
     }
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("x0", [0.0, "abc", [[[1.0]]], [[1.0], [1.0, 2.0]]])
+def test_a_start_that_is_no_vector_is_refused(x0: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"x0 must be a vector, \(d,\), or one for each replicate"
+    ):
+        zotune.minimize(lambda x: float((x**2).sum()), x0=x0, budget=10)
+
+
+def test_a_checkpoint_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="checkpoint must be a file, got the folder"):
+        zotune.minimize(lambda x: float((x**2).sum()), x0=[1.0], budget=10, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("difference", "points", "looks"), [("forward", 320, 2), ("central", 2, 3), ("central", 11, 12)]
+)
+def test_only_what_a_curve_or_a_report_needs_is_looked_at(
+    difference: str, points: int, looks: int
+) -> None:
+    calls: list[Tensor] = []
+    settings: dict[str, Any] = {"q": 4, "budget": 400, "count": "evaluations", "L": 2.0}
+
+    def fn(x: Tensor) -> float:
+        calls.append(x)
+        return float((x**2).sum())
+
+    run = zotune.minimize(fn, x0=[1.0] * 6, difference=difference, points=points, **settings)
+    ledger = run.state.ledger
+    assert ledger.monitored == looks
+    assert len(calls) == ledger.evaluations + ledger.monitored

@@ -27,6 +27,10 @@ class Curvature:
     """What to use for L, (replicates,)."""
     trace: Tensor
     """tr H, (replicates,)."""
+    center: Tensor
+    """f at the points themselves, (replicates,)."""
+    bend: Tensor
+    """How far f(x ± hu) is from straight in the mean, (replicates,): noise of that size hides H."""
 
 
 def probes_for(q: int, budget: int) -> int:
@@ -39,12 +43,18 @@ def probing_cost(probes: int) -> tuple[int, int]:
     return probes + 1, 2 * probes + 3
 
 
-def estimate_curvature(f: Callable[[Tensor], Tensor], x: Tensor, block: Block) -> Curvature:
-    """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``."""
-    dim, h = block.dim, torch.finfo(x.dtype).eps ** 0.25
+def estimate_curvature(
+    f: Callable[[Tensor], Tensor], x: Tensor, block: Block, mu: float | None = None
+) -> Curvature:
+    """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``.
+
+    The points are as far away as rounding wants it, and at least ``mu`` where that is given.
+    """
+    dim, h = block.dim, max(torch.finfo(x.dtype).eps ** 0.25, mu or 0.0)
     probes = block.rows(range(block.q), range(dim))
     center, plus, minus = _around(f, x, probes, h)
-    rayleigh = (plus - 2 * center + minus) / h**2 / block.diagonal()
+    bend = plus - 2 * center + minus
+    rayleigh = bend / h**2 / block.diagonal()
     gradient = block.combine(block.solve(((plus - minus) / (2 * h)).to(x.dtype)))
     norm = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
     along = gradient / norm.clamp_min(torch.finfo(x.dtype).tiny) * dim**0.5
@@ -56,7 +66,7 @@ def estimate_curvature(f: Callable[[Tensor], Tensor], x: Tensor, block: Block) -
             "step 'theory' needs L, and the function shows no curvature around the start point; "
             "give L, or step='constant' with eta"
         )
-    return Curvature(smoothness, trace=dim * rayleigh.mean(-1))
+    return Curvature(smoothness, dim * rayleigh.mean(-1), center[:, 0], bend.abs().mean(-1))
 
 
 def _around(

@@ -69,6 +69,11 @@ def _spread(values: Tensor) -> float:
     return float((values / largest).std()) * largest
 
 
+def above(loss: float, start: float) -> str:
+    """A remark on a run that has ended above its start; nothing on others."""
+    return f" above its start's {start:.6g}" if loss > start else ""
+
+
 COUNTERS = ("queries", "evaluations", "steps", "spent", "monitored")
 TENSORS = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss", "diagnostics")
 

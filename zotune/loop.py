@@ -21,6 +21,7 @@ from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
 from zotune.grid import budget_grid, crosses
 from zotune.objectives import Objective, dtype_name
+from zotune.noise import refuse_noise
 from zotune.observing import Observer, Probe
 from zotune.probing import Prober
 from zotune.state import State
@@ -131,7 +132,10 @@ class Loop:
         changes: dict[str, Any] = {}
         if records:
             loss = values[:, 0] if self.observer.sees_loss else None
+            before = state.loss
             state = self.observer.record(state, loss, Probe(values, v, block, c, gradient))
+            if not state.steps and failed is None:
+                self._check_noise(before, state.loss, v)
             ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
             last = values[:, 0]
@@ -227,7 +231,10 @@ class Loop:
         if state.curve.last_spent < self.spent(state):
             state = self.observer.record(state, state.loss)
         block = self.prober.block(PROBING, probes)
-        found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block)
+        mu = self.config.mu
+        found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block, mu)
+        if not state.steps and not self.objective.stochastic:
+            refuse_noise(state.loss, found.center, found.bend, "its curvature")
         inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
         return replace(state, inverse_smoothness=inverse, ledger=ledger)
 
@@ -255,6 +262,12 @@ class Loop:
         if not bool(start.isfinite().all()):
             raise ConfigError("x0 must be finite, got NaN or infinity in it; choose another start")
         return start.expand(r, d).contiguous()
+
+    def _check_noise(self, once: Tensor, again: Tensor, v: Tensor) -> None:
+        """Refuse a function whose loss at the start, seen twice, tells that v is noise."""
+        if self.config.mu is None and not self.objective.stochastic:
+            changes = v.square().mean(-1).sqrt() * self.prober.mu
+            refuse_noise(once, again, changes, f"differences over mu={self.prober.mu:g}")
 
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from zotune.budget import EVALUATIONS
 from zotune.checkpoint import holds_weights, load_state, save_state
 from zotune.config import Config, parse_config
-from zotune.curve import DIVERGED, RUNNING
+from zotune.curve import DIVERGED, RUNNING, above
 from zotune.errors import CheckpointError, ConfigError
 from zotune.finding import find_checkpoint
 from zotune.grid import budget_grid
@@ -91,9 +91,11 @@ class Run:
 
     def __repr__(self) -> str:
         c = self.config
+        first, last = self.rows[0]["loss"], self.rows[-1]
         return (
-            f"Run({c.estimator} q={c.q}, {self.status} after {self.rows[-1]['spent']} of "
-            f"{c.budget} {c.count}, loss {self.rows[-1]['loss']:.6g}, best {self.best_loss:.6g})"
+            f"Run({c.estimator} q={c.q}, {self.status} after {last['spent']} of "
+            f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
+            f"best {self.best_loss:.6g})"
         )
 
 
@@ -183,16 +185,22 @@ def finish(
     ``about`` tells runs of one configuration apart: the function and the start.
     """
     about = about or {}
+    if checkpoint is not None and Path(checkpoint).is_dir():
+        raise CheckpointError(
+            f"checkpoint must be a file, got the folder {checkpoint}; give a file in it"
+        )
     if checkpoint is not None and Path(checkpoint).is_file():
         state, notes = load_loop(loop, Path(checkpoint))
         _require_same_run(Path(checkpoint), notes, loop.config, about)
     else:
         state = loop.init()
     while loop.status(state) == RUNNING:
-        state, row = loop.report(loop.advance_to_report(state))
+        state, row = loop.advance_to_report(state), None
+        if on_report is not None:
+            state, row = loop.report(state)
         if checkpoint is not None:
             save_loop(loop, state, Path(checkpoint), **about)
-        if on_report is not None:
+        if on_report is not None and row is not None:
             on_report(row)
     return Run(loop.config, state, loop.status(state), loop.objective.minimum)
 
@@ -316,5 +324,18 @@ def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, 
             "a plain function does not tell its dimension; give x0, "
             "or wrap it with zotune.objective(fn, dim)"
         )
-    dim = torch.as_tensor(x0).shape[-1]
-    return as_objective(objective(target, dim))
+    return as_objective(objective(target, _dimension_of(x0)))
+
+
+def _dimension_of(x0: Any) -> int:
+    """How many coordinates a start has, (d,) or (replicates, d)."""
+    try:
+        start = torch.as_tensor(x0)
+    except (TypeError, ValueError, RuntimeError):
+        start = torch.empty(())
+    if start.dim() not in (1, 2):
+        raise ConfigError(
+            f"x0 must be a vector, (d,), or one for each replicate, (replicates, d), got {x0!r}; "
+            "give [0.0] for a function of one number"
+        )
+    return start.shape[-1]

@@ -14,6 +14,7 @@ import pytest
 import zotune
 from tests.callbacks.conftest import history, runs, wait_for
 from tests.callbacks.test_mlflow_curves import expected
+from tests.solo import reported
 from tests.tune.conftest import QUIET
 from zotune.callbacks.spool import find_spools, read_records
 
@@ -103,7 +104,7 @@ def test_a_driver_killed_and_one_interrupted_leave_one_run_a_trial_and_each_poin
     assert set(found) == {"align q=1", "align q=6"}
     bowl = zotune.objective(lambda x: ((x - 1) ** 2).sum(), dim=6, L=2.0, optimum=0.0)
     for q in (1, 6):
-        alone = zotune.minimize(bowl, q=q, budget=900, step="constant", eta=0.05)
+        alone = reported(bowl, q=q, budget=900, step="constant", eta=0.05)
         for key, points in expected(alone).items():
             assert history(store, found[f"align q={q}"], key) == points
     (summary,) = runs(store, "drivers", "summary").values()

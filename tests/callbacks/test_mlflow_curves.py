@@ -12,6 +12,7 @@ from ray import tune
 
 import zotune
 from tests.callbacks.conftest import history, runs
+from tests.solo import reported
 from tests.tune.conftest import Fit
 from zotune.callbacks import FailFast, MLflowCurves, run_from_mlflow
 from zotune.callbacks.records import numbers_of
@@ -31,7 +32,7 @@ Points = dict[str, list[tuple[int, float]]]
 
 def undisturbed(config: dict[str, Any] = CONFIG) -> zotune.Run:
     settings = dict(config)
-    return zotune.minimize(settings.pop("problem"), **settings)
+    return reported(settings.pop("problem"), **settings)
 
 
 def expected(run: zotune.Run) -> Points:

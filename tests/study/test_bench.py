@@ -6,6 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
+from tests.solo import reported
 from zotune.bench import study as bench
 
 
@@ -18,12 +19,11 @@ def test_the_paper_s_study_has_two_estimators_and_four_block_sizes() -> None:
 
 
 def test_runs_dealt_out_by_hand_are_the_trials_themselves() -> None:
-    import zotune
 
     small = bench._reduced()
     config = small.configuration(small.trials[-1])
     settings = config.model_dump()
-    alone = zotune.minimize(settings.pop("problem"), **settings)
+    alone = reported(settings.pop("problem"), **settings)
     assert bench._run(config.model_dump()) == alone.best_loss
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from ray import tune
 
 import zotune
+from tests.solo import reported
 from zotune.cli import main
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
@@ -69,9 +70,7 @@ def test_a_study_names_what_a_file_of_mine_registers(own_file: Path, tmp_path: P
     assert {(b["estimator"], b["q"]) for b in found["best"]} == {
         (e, q) for e in ("sign", "align") for q in (2, 20)
     }
-    alone = zotune.minimize(
-        STUDY["problem"], estimator="sign", q=2, budget=60, step="constant", eta=0.05
-    )
+    alone = reported(STUDY["problem"], estimator="sign", q=2, budget=60, step="constant", eta=0.05)
     (entry,) = [b for b in found["best"] if (b["estimator"], b["q"]) == ("sign", 2)]
     assert entry["loss"] == alone.rows[-1]["loss"]
 
@@ -92,7 +91,7 @@ def test_a_trainable_takes_estimators_along_that_were_registered_before_it(tmp_p
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
     ).fit()
     assert not results.errors
-    alone = zotune.minimize(bowl, **settings)
+    alone = reported(bowl, **settings)
     assert (results[0].metrics or {})["loss"] == alone.rows[-1]["loss"]
 
 

@@ -19,6 +19,7 @@ from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBas
 from torch import Tensor
 
 import zotune
+from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
 from zotune.trainables import CURVE
 
@@ -34,7 +35,7 @@ def solo(result: tune.Result) -> zotune.Run:
     """The run that a trial should have been, made in this process."""
     assert result.config is not None
     config = dict(result.config)
-    return zotune.minimize(config.pop("problem"), **config)
+    return reported(config.pop("problem"), **config)
 
 
 def assert_equal_to_solo(results: tune.ResultGrid) -> None:

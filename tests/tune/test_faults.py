@@ -17,6 +17,7 @@ from ray import tune
 from torch import Tensor
 
 import zotune
+from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
 from zotune.callbacks import FailFast
 
@@ -49,7 +50,7 @@ class Killer(tune.Callback):
 
 def undisturbed(config: dict[str, Any] = CONFIG) -> zotune.Run:
     settings = dict(config)
-    return zotune.minimize(settings.pop("problem"), **settings)
+    return reported(settings.pop("problem"), **settings)
 
 
 def test_a_killed_worker_is_retried_and_its_curve_is_bit_for_bit_the_undisturbed_one(
@@ -240,7 +241,7 @@ CLUSTER = """
     assert len(set(nodes)) == 2, nodes
     assert not cluster.worker_nodes
     for result in results:
-        alone = zotune.minimize(config["problem"], q=result.config["q"], budget=400)
+        alone = reported(config["problem"], q=result.config["q"], budget=400)
         assert zotune.load_run(result).rows == alone.rows
     print("moved")
     command = [sys.executable, "-m", "zotune.cli", "run", "smoke", "--address", cluster.address]

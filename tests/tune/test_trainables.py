@@ -15,6 +15,7 @@ from ray.tune import PlacementGroupFactory
 from torch import Tensor, nn
 
 import zotune
+from tests.solo import reported
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.trainables import CURVE, LOSSES, ZOTrainable
 
@@ -83,7 +84,7 @@ def test_a_trial_ends_exactly_at_its_budget(make: Make) -> None:
 def test_a_trial_is_the_run_that_minimize_makes(make: Make) -> None:
     trial = make()
     rows = finish(trial)
-    run = zotune.minimize(**_as_arguments(CONFIG))
+    run = reported(**_as_arguments(CONFIG))
     assert trial._state is not None
     assert torch.equal(trial._state.x, run.x)
     assert rows[-1]["loss"] == run.rows[-1]["loss"]
@@ -236,7 +237,7 @@ def test_the_run_behind_a_checkpoint_comes_back(make: Make, tmp_path: Path) -> N
     trial = make()
     finish(trial)
     run = zotune.load_run(save(trial, tmp_path / "checkpoint"))
-    direct = zotune.minimize(**_as_arguments(CONFIG))
+    direct = reported(**_as_arguments(CONFIG))
     assert torch.equal(run.x, direct.x)
     assert torch.equal(run.best_x, direct.best_x)
     assert run.rows == direct.rows

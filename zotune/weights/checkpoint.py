@@ -17,6 +17,7 @@ from torch import Tensor
 from zotune.budget import EVALUATIONS, Ledger
 from zotune.checkpoint import FORMAT, WEIGHTS, require_same
 from zotune.config import Config
+from zotune.curve import above
 from zotune.errors import CheckpointError
 from zotune.grid import budget_grid
 from zotune.weights.loop import WeightsLoop
@@ -76,10 +77,11 @@ class WeightsRun:
             return {name.removeprefix(_WEIGHTS): file.get_tensor(name) for name in names}
 
     def __repr__(self) -> str:
-        c, last = self.config, self.rows[-1]
+        c, first, last = self.config, self.rows[0]["loss"], self.rows[-1]
         return (
             f"WeightsRun({c.estimator} q={c.q}, {self.status} after {last['spent']} of "
-            f"{c.budget} {c.count}, loss {last['loss']:.6g}, best {self.best_loss:.6g})"
+            f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
+            f"best {self.best_loss:.6g})"
         )
 
 

@@ -66,8 +66,10 @@ class ScalarLog:
         return write_whole(path, json.dumps({"format": FORMAT} | asdict(self)).encode())
 
     @classmethod
-    def load(cls, path: Path) -> ScalarLog:
-        """Read a log; a damaged or foreign file is refused."""
+    def load(cls, path: str | Path) -> ScalarLog:
+        """Read a log, or the one in a checkpoint's folder; a damaged or foreign file is refused."""
+        path = Path(path)
+        path = path / SCALARS if path.is_dir() else path
         try:
             found: dict[str, Any] = json.loads(path.read_bytes())
             if found.pop("format") != FORMAT:
