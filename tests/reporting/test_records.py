@@ -119,3 +119,18 @@ def test_a_diverged_replicate_keeps_its_last_value_to_the_end_of_the_others() ->
     assert pooled.points["spent"].tolist() == [0, 1, 2, 3]
     assert pooled.points["loss"].tolist() == [8.0, 6.5, 5.5, 5.0]
     assert pooled.is_whole
+
+
+@pytest.mark.parametrize(("seeds", "replicates"), [((0, 0), 3), ((0, 1), 6), ((None, None), 6)])
+def test_a_run_that_was_made_twice_is_no_further_replicate(
+    seeds: tuple[int | None, int | None], replicates: int
+) -> None:
+    def trial(at: int, last: int) -> TrialRecord:
+        config = {"q": 1, "replicates": 3} | ({} if seeds[at] is None else {"seed": seeds[at]})
+        curve = pd.DataFrame({"spent": range(last + 1), "loss": 1.0, "loss_std": 0.5})
+        return TrialRecord(f"r{at}", f"t{at}", "q=1", "exhausted", config, curve, counters={})
+
+    [pooled] = from_trials([trial(0, 2), trial(1, 5)])
+    assert pooled.replicates == replicates
+    if replicates == 3:
+        assert pooled.points["spent"].tolist() == [0, 1, 2, 3, 4, 5]

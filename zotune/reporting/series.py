@@ -86,7 +86,20 @@ def from_trials(trials: Iterable[TrialRecord]) -> list[Series]:
         if len(trial.curve) and trial.status != "failed":
             key = {k: v for k, v in flat(trial.config) if k not in REPEATED}
             groups[json.dumps(key, sort_keys=True, default=str)].append(trial)
-    return sorted((_pooled(group) for group in groups.values()), key=_order)
+    return sorted((_pooled(_without_copies(group)) for group in groups.values()), key=_order)
+
+
+def _without_copies(group: list[TrialRecord]) -> list[TrialRecord]:
+    """One trial of each configuration with its seed, the one that went furthest.
+
+    Others are the same run made twice, and no replicates. Without a seed they may differ.
+    """
+    furthest: dict[str, TrialRecord] = {}
+    for trial in sorted(group, key=lambda trial: float(trial.curve["spent"].iloc[-1])):
+        whole = json.dumps(dict(flat(trial.config)), sort_keys=True, default=str)
+        furthest[whole if "seed" in trial.config else trial.run_id] = trial
+    kept = {id(trial) for trial in furthest.values()}
+    return [trial for trial in group if id(trial) in kept]
 
 
 def _pooled(group: list[TrialRecord]) -> Series:

@@ -1,4 +1,4 @@
-"""Ray without its start-up noise, telemetry and warnings."""
+"""Ray without its start-up noise, telemetry and warnings; Optuna without its news."""
 
 from __future__ import annotations
 
@@ -68,3 +68,16 @@ def _quiet_loggers() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Optuna says nothing but warnings; its logger is as it was afterwards."""
+    from optuna import logging as optuna_logging
+
+    level = optuna_logging.get_verbosity()
+    optuna_logging.set_verbosity(max(level, optuna_logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna_logging.set_verbosity(level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ EARLY, SO_FAR = "stopped early", "so far"
 
 @dataclass(frozen=True)
 class Entry:
-    """One configuration: a trial, or several that are replicates of one."""
+    """One configuration: a trial, or several that are replicates of one, without copies."""
 
     estimator: str
     q: int
@@ -57,12 +58,26 @@ def entries(outcome: Outcome) -> list[Entry]:
     for result in _each(outcome.results):
         if result.error is None and result.metrics and "loss" in result.metrics:
             groups[str([setting(result.config, key) for key in searched])].append(result)
-    found = (_entry(group, searched, unfinished) for group in groups.values())
+    found = (_entry(_without_copies(group), searched, unfinished) for group in groups.values())
     return sorted(found, key=lambda entry: entry.loss)
 
 
 def _each(results: tune.ResultGrid) -> list[tune.Result]:
     return [results[at] for at in range(len(results))]
+
+
+def _without_copies(group: list[tune.Result]) -> list[tune.Result]:
+    """One trial of each whole configuration, the one that went furthest.
+
+    Trials that agree in seed and replicates too are one run made twice: no further replicates.
+    """
+    furthest: dict[str, tune.Result] = {}
+    for result in group:
+        key = json.dumps(result.config, sort_keys=True, default=str)
+        kept = furthest.setdefault(key, result)
+        if (result.metrics or {})["spent"] > (kept.metrics or {})["spent"]:
+            furthest[key] = result
+    return list(furthest.values())
 
 
 def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> Entry:

@@ -40,11 +40,12 @@ def param_space(study: Study) -> dict[str, Any]:
 def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
     """Optuna, or Tune's own generator bound to the study's points."""
     if study.search.algorithm == OPTUNA:
-        from ray.tune.search.optuna import OptunaSearch
+        from zotune.study.searching import NewPoints
 
-        known = [_slashed(point) for point in points_of(study, carried or {})]
-        return OptunaSearch(
-            seed=study.seed, metric="loss", mode="min", points_to_evaluate=known or None
+        in_order = dict(sorted((carried or {}).items()))
+        known = [_slashed(point) for point in points_of(study, in_order)]
+        return NewPoints(
+            seed=study.seed % 2**32, metric="loss", mode="min", points_to_evaluate=known or None
         )
     return BasicVariantGenerator(points_to_evaluate=[_nested(point) for point in study.trials])
 
