@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -112,6 +113,8 @@ def show(
     from rich.console import Console
 
     console = Console()
+    if port is not None and not is_server(resolve_uri(tracking_uri)):
+        require_free(port)
     uri, place = page_of(studies, tracking_uri, launches)
     if is_server(uri):
         _offer(console, without_credentials(uri).rstrip("/") + place, opens)
@@ -178,13 +181,29 @@ def free_port() -> int:
     raise ServerError("no port is free on 127.0.0.1")
 
 
+def require_free(port: int) -> None:
+    """Refuse a port of loopback that nobody can listen on, and say why."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OverflowError:
+            raise ServerError(f"--port must be from 0 to 65535, got {port}") from None
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            why = "is taken" if taken else f"cannot be used: {error.strerror}"
+            raise ServerError(
+                f"port {port} {why}; choose another with --port, or leave it out for a free one"
+            ) from None
+
+
 def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + STARTS_WITHIN
     while not _answers(address):
         if process.poll() is not None:
             raise ServerError(
                 f"MLflow's server ended with code {process.returncode} before it answered at "
-                f"{address}; is the port taken? Choose another with --port"
+                f"{address}; `mlflow server` by hand says why"
             )
         if time.monotonic() > deadline:
             raise ServerError(f"MLflow's server did not answer at {address}")

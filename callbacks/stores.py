@@ -27,6 +27,8 @@ QUIET = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 """What a process that delivers sets, unless the user has."""
+USUAL = ("sqlite", "http", "https")
+"""Kinds that are known without MLflow's import, which takes seconds."""
 _SCHEME = re.compile(r"(?<![\w+.-])([\w+.-]*)://")
 _HOST = re.compile(r"(?:[^:]*|\[.*\])(?::\d*)?")
 _USERINFO = re.compile(r"\A[^:/\s]*(?::[^@\s]*)?@(?:[^/?#@\s]*@)*")
@@ -50,8 +52,33 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
             f"tracking URI {uri!r} names a folder of files, a store that MLflow has retired; "
             f"use sqlite:///{file}, an http(s) server or postgresql://…"
         )
+    _require_kind(uri)
     database = database_of(uri)
     return uri if database is None else _absolute(database, uri)
+
+
+def _require_kind(uri: str) -> None:
+    """Refuse an address of a kind for which neither MLflow nor a plugin of it has a store."""
+    if scheme_of(uri) in USUAL:
+        return
+    _quieten()
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import registry
+    from mlflow.tracking._tracking_service.utils import _tracking_store_registry as stores
+
+    try:
+        stores.get_store_builder(uri)  # type: ignore[no-untyped-call]
+    except registry.UnsupportedModelRegistryStoreURIException as error:
+        known = ", ".join(sorted({*error.supported_uri_schemes} - {"", "file"}))
+        raise ConfigError(
+            f"tracking URI {without_credentials(uri)!r} is of no kind that MLflow knows: {known}; "
+            "use sqlite:///mlflow.db, an http(s) server or postgresql://…"
+        ) from None
+    except MlflowException as error:
+        raise ConfigError(
+            f"tracking URI {without_credentials(uri)!r} is refused by MLflow: "
+            f"{' '.join(without_credentials(str(error)).split())}"
+        ) from None
 
 
 def _absolute(database: Path, uri: str) -> str:
@@ -124,14 +151,19 @@ def is_absent(uri: str) -> bool:
 
 def open_client(uri: str) -> MlflowClient:
     """A client whose store is open; processes that open a new sqlite store take turns."""
-    for key, value in QUIET.items():
-        os.environ.setdefault(key, value)
+    _quieten()
     from mlflow.tracking import MlflowClient
 
     with _first_opening(uri):
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
     return client
+
+
+def _quieten() -> None:
+    """Set what MLflow reads when it is imported; what the user has set stays."""
+    for key, value in QUIET.items():
+        os.environ.setdefault(key, value)
 
 
 @contextmanager

@@ -141,8 +141,11 @@ def run_command(**typed: Any) -> None:
 @click.option("--only", multiple=True, metavar="NAME", help="This experiment only. Repeatable.")
 def reproduce_command(**typed: Any) -> None:
     """Run the paper's experiments, judge its claims, and write one page; goes on where it was."""
+    from zotune.folders import require_writable
     from zotune.reproduction.command import Request, reproduce
 
+    if typed["output"]:
+        require_writable(typed["output"])
     sys.exit(reproduce(Request(**typed)))
 
 
@@ -164,7 +167,9 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
     from rich.console import Console
 
     from zotune.comparison import compare, plot, table
+    from zotune.folders import require_writable
 
+    require_writable(output.parent)
     console = Console()
     block_sizes = sorted({1, max(1, dim // 20), max(1, dim // 4), dim})
     with console.status("starting") as status:

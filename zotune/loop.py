@@ -20,8 +20,8 @@ from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
 from zotune.grid import budget_grid, crosses
-from zotune.objectives import Objective, dtype_name
 from zotune.noise import refuse_noise
+from zotune.objectives import Objective, dtype_name
 from zotune.observing import Observer, Probe
 from zotune.probing import Prober
 from zotune.state import State

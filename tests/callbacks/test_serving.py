@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import urllib.request
 from pathlib import Path
 
@@ -82,3 +83,16 @@ def test_a_launch_in_a_folder_of_any_name_is_recorded_reported_and_served(
         assert page.status == 200
     written = {path.name for path in here.parent.iterdir()}
     assert written == {ODD}
+
+
+def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
+    absent = ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db", "--no-open"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = CliRunner().invoke(main, ["ui", "--port", str(port), *absent])
+    assert done.exit_code == 2
+    assert done.output.startswith(f"zotune: port {port} is taken; choose another with --port")
+    large = CliRunner().invoke(main, ["ui", "--port", "65536", *absent])
+    assert large.output == "zotune: --port must be from 0 to 65535, got 65536\n"
+    free = CliRunner().invoke(main, ["ui", "--port", str(port), *absent])
+    assert free.output.startswith("zotune: no MLflow store at")

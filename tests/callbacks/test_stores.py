@@ -112,3 +112,31 @@ def test_a_pickled_callback_has_no_credentials_and_finds_them_in_the_environment
     assert pickle.loads(pickled)._uri == SECRET
     assert with_credentials("https://elsewhere.example.org") == "https://elsewhere.example.org"
     assert deepcopy(callback)._uri == SECRET
+
+
+@pytest.mark.parametrize("uri", ["foo://me:open-sesame@host/x", "postgres://host/runs"])
+def test_a_kind_of_store_that_mlflow_does_not_know_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigError, match="is of no kind that MLflow knows: databricks") as refused:
+        resolve_uri(uri)
+    assert "sqlite, uc; use sqlite:///mlflow.db" in str(refused.value)
+    assert "sesame" not in str(refused.value)
+
+
+def test_an_address_that_mlflow_cannot_read_is_refused_in_its_words() -> None:
+    with pytest.raises(ConfigError, match="is refused by MLflow: Invalid database URI"):
+        resolve_uri("mysql+a+b://me:open-sesame@host/runs")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://me:p@host/runs",
+        "postgresql+psycopg2://host/runs",
+        "mysql+pymysql://host/runs",
+        "databricks",
+        "databricks://profile",
+        "HTTPS://host",
+    ],
+)
+def test_kinds_that_mlflow_knows_stay_as_they_are(uri: str) -> None:
+    assert resolve_uri(uri) == uri

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
@@ -15,7 +16,10 @@ from transformers import (
 )
 
 from tests.language.conftest import made, needs_minilm, parameters, write_rows
+from zotune import minimize
 from zotune.addresses import Keys
+from zotune.checkpoint import FILENAME
+from zotune.cli import main
 from zotune.language.exported import load_classifier
 from zotune.language.objective import LanguageModel
 from zotune.language.options import Options
@@ -115,3 +119,23 @@ def test_a_real_encoder_is_exported_whole(tmp_path: Path) -> None:
     objective.export(tmp_path)
     assert AutoModel.from_pretrained(tmp_path).config.model_type == "bert"
     assert load_classifier(tmp_path).labels == ("bad", "good")
+
+
+def test_a_run_of_no_language_model_is_told_so_with_what_reads_it(tmp_path: Path) -> None:
+    checkpoints = [tmp_path / f"trial{q}" / "checkpoint_000000" / FILENAME for q in (1, 2)]
+    for q, path in enumerate(checkpoints, start=1):
+        minimize({"name": "quadratic", "dim": 4}, q=q, budget=8, checkpoint=path)
+    for source in (tmp_path, checkpoints[0]):
+        done = CliRunner().invoke(main, ["export", str(source), "-o", str(tmp_path / "model")])
+        assert done.exit_code == 2
+        assert done.output == (
+            f"zotune: export needs a run of a language-model, and {checkpoints[0]} is "
+            "a run of 'quadratic'; zotune.load_run reads it\n"
+        )
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read() -> None:
+    done = CliRunner().invoke(main, ["export", "nothing", "-o", "/proc/zotune/model"])
+    assert done.exit_code == 2
+    assert done.output.startswith("zotune: cannot write to /proc/zotune/model: No such file")

@@ -88,7 +88,14 @@ def _gaps(run: zotune.Run) -> np.ndarray[Any, Any]:
     return run.state.loss.numpy() - float(run.minimum or 0.0)
 
 
-def deliver(folder: Path, uri: str, reached: dict[int, int]) -> Delivery:
+def deliver(
+    folder: Path,
+    uri: str,
+    reached: dict[int, int],
+    *,
+    status: str = "FINISHED",
+    tags: dict[str, str] | None = None,
+) -> Delivery:
     """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
     about = {"launch_id": "now", "experiment": "delivered", "time": 10**12, "tracking_uri": uri}
@@ -101,7 +108,7 @@ def deliver(folder: Path, uri: str, reached: dict[int, int]) -> Delivery:
         spool.append(trial | {"kind": STARTED, "name": f"avg q={q}", "params": params})
         spool.append(trial | {"kind": POINTS, "points": [p for p in points if p[0] <= end]})
         if end == 40:
-            ended = {"status": "FINISHED", "step": 40, "final": points[-1][1], "tags": {}}
+            ended = {"status": status, "step": 40, "final": points[-1][1], "tags": tags or {}}
             spool.append(trial | {"kind": ENDED, **ended})
     spool.close()
     delivery = Delivery(folder, uri)
@@ -157,3 +164,24 @@ def test_a_page_refers_to_nothing_outside_itself() -> None:
     assert set(re.findall(r"(?:src|href)=[\"'](.)", text)) <= {"#"}
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_store_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    absent = ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    for folder in (tmp_path / "file" / "out", Path("/proc/zotune/out")):
+        said = report("mine", "-o", str(folder), *absent, code=2)
+        assert said.startswith(f"zotune: cannot write to {folder}: ")
+        assert said.endswith("; choose another with -o\n")
+
+
+def test_a_launch_of_which_every_trial_failed_has_nothing_to_report(
+    store: str, tmp_path: Path
+) -> None:
+    deliver(tmp_path / "spool", store, {1: 40}, status="FAILED", tags={"zotune.status": "failed"})
+    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store, code=2)
+    assert said == (
+        "zotune: no trial of launch now of delivered finished, so there is nothing to report; "
+        "name another with --launch\n"
+    )
+    assert not (tmp_path / "out").exists()

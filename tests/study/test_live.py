@@ -15,7 +15,7 @@ from zotune.study.live import Lines, LiveTable, duration, snapshot
 
 
 def trial(at: int, state: str, **last: Any) -> SimpleNamespace:
-    config = {"estimator": "avg", "q": at, "budget": 100}
+    config = {"estimator": "avg", "q": at, "budget": 100, "replicates": 2}
     row = {"loss_std": 0.5, "status": "running"} | last if last else {}
     return SimpleNamespace(trial_id=str(at), status=state, config=config, last_result=row)
 
@@ -60,6 +60,12 @@ def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) ->
     assert re.fullmatch(r"3/5 64% spent, best 2 \(avg q=3\), about \d+ s left", last), last
 
 
+def test_one_replicate_has_no_spread() -> None:
+    alone = trial(1, "TERMINATED", loss=3.0, loss_std=0.0, spent=100, status="exhausted")
+    alone.config["replicates"] = 1
+    assert snapshot([alone], 1).ended == {"1": "avg q=1: done, loss 3"}
+
+
 def test_the_live_table_has_states_spent_best_and_time() -> None:
     out = StringIO()
     table = LiveTable(Console(file=out, width=80, force_terminal=True, color_system=None), "mine")
@@ -77,3 +83,22 @@ def test_the_live_table_has_states_spent_best_and_time() -> None:
 )
 def test_durations_are_for_persons(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def test_time_left_is_told_when_the_pace_means_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(live, "monotonic", lambda: now[0])
+
+    def left(*seen: tuple[float, float]) -> list[float | None]:
+        now[0] = 0.0
+        clock, found = live._Clock(), []
+        for now[0], share in seen:
+            found.append(clock.left(share))
+        return found
+
+    assert left((0, 0), (10, 0.004), (20, 0.01)) == [None, None, None]
+    assert left((0, 0), (10, 0.1))[-1] == pytest.approx(90)
+    assert left((0, 0.5), (10, 0.52), (20, 0.6))[1:] == [None, pytest.approx(80)]
+    slow = left((0, 0), (61, 0.001), (122, 0.002))
+    assert slow == [None, None, pytest.approx(122 * 499)]
+    assert left((0, 1.0), (10, 1.0)) == [None, None]

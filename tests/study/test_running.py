@@ -25,6 +25,7 @@ import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
 from tests.servers import Server
+from tests.solo import reported
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
 from zotune.cli import main
@@ -46,7 +47,7 @@ SMALL: dict[str, Any] = {
 def assert_equal_to_solo(results: tune.ResultGrid) -> None:
     for at in range(len(results)):
         config = dict(results[at].config or {})
-        alone = zotune.minimize(config.pop("problem"), **config)
+        alone = reported(config.pop("problem"), **config)
         run = zotune.load_run(results[at])
         assert torch.equal(run.x, alone.x)
         assert run.rows == alone.rows
@@ -195,7 +196,7 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     assert sorted(recorded) == ["align q=1", "align q=12", "avg q=1", "avg q=12"]
     for run in recorded.values():
         settings = {"estimator": run.data.params["estimator"], "q": int(run.data.params["q"])}
-        alone = zotune.minimize(SMALL["problem"], budget=96, replicates=2, **settings)
+        alone = reported(SMALL["problem"], budget=96, replicates=2, **settings)
         assert history(store, run, "loss") == [(row["spent"], row["loss"]) for row in alone.rows]
         assert json.loads(run.data.tags["zotune.final_losses"]) == alone.state.loss.tolist()
     (summary,) = runs(store, "mine", "summary").values()
@@ -314,7 +315,7 @@ def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_pa
         run = zotune.load_run(max(trial.glob("checkpoint_*")))
         assert isinstance(run, zotune.Run)
         settings = {"estimator": run.config.estimator, "q": run.config.q, "replicates": 2}
-        alone = zotune.minimize(SMALL["problem"], budget=192, **settings)
+        alone = reported(SMALL["problem"], budget=192, **settings)
         assert torch.equal(run.x, alone.x)
         assert run.curve["loss"].tolist() == alone.curve["loss"].tolist()
         assert run.state.ledger.evaluations == alone.state.ledger.evaluations
@@ -529,7 +530,7 @@ def assert_undisturbed(launch: Path) -> None:
         trial = max(launch.glob(f"*_q{q}"), key=lambda folder: folder.stat().st_mtime)
         run = zotune.load_run(max(trial.glob("checkpoint_*")))
         settings = {k: SLOW[k] for k in ("budget", "report_every", "replicates")}
-        alone = zotune.minimize(SLOW["problem"], q=q, **settings)
+        alone = reported(SLOW["problem"], q=q, **settings)
         assert torch.equal(run.x, alone.x)
         assert run.rows == alone.rows
         assert run.state.ledger == alone.state.ledger

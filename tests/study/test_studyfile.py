@@ -86,7 +86,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:10: replicates holds for the whole study; it belongs at the top of the file",
         "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: estimator, q, "
         "directions, difference, mu, step, eta, L, block_bytes, schedule, warmup, clip, momentum, "
-        "memory, curve, diagnostics",
+        "embedding_rows, memory, curve, diagnostics",
         "mine.yaml:12: mu must be greater than 0, got -1",
         "mine.yaml:12: directions 'gausian' is not known (did you mean 'gaussian'?); "
         "known: coordinate, gaussian, orthogonal, rademacher, sphere",
@@ -225,3 +225,10 @@ def test_studies_that_ship_are_named_like_their_files() -> None:
     assert {"strongly-convex", "convex", "nonconvex", "stochastic", "smoke"} <= set(shipped)
     for name, text in shipped.items():
         assert parse_document(text, name).data["name"] == name
+
+
+@pytest.mark.parametrize("word", ["*layers*", "*layers.27.*", "*", "**", "*layers", "&a"])
+def test_a_pattern_needs_no_quotes_in_set(tmp_path: Path, word: str) -> None:
+    path = written(tmp_path, GOOD)
+    assert load_study(path, settings=[f"question={word}"]).question == word
+    assert read_value(f"[{word}x, 1]") == [f"{word}x", 1]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
+from rich.console import Console
+
 from zotune.study import Study
-from zotune.study.summary import Entry, entries
+from zotune.study.summary import Entry, best_table, entries
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
 
@@ -41,3 +44,24 @@ def test_trials_of_other_replicates_are_put_together() -> None:
 
 
 PAIR = (("a", 1.0), ("b", 3.0))
+
+
+def shown(*results: Any) -> str:
+    out = StringIO()
+    Console(file=out, width=100).print(best_table(summed(*results), "best"))
+    return out.getvalue()
+
+
+def test_a_spread_is_shown_of_several_replicates_only() -> None:
+    assert "± std" not in shown(result("a", 2.0, replicates=1))
+    assert "± std" in shown(result("a", 2.0, replicates=2))
+    pair = (result(name, loss, replicate=at, replicates=1) for at, (name, loss) in enumerate(PAIR))
+    assert "± std" in shown(*pair)
+
+
+def test_accuracy_is_shown_where_it_is_known() -> None:
+    one = result("a", 2.0)
+    assert "accuracy" not in shown(one)
+    one.metrics["accuracy"] = 0.8125
+    assert "accuracy" in shown(one)
+    assert "0.812" in shown(one)

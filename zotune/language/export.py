@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zotune.checkpoint import FILENAME, require_same
+from zotune.checkpoint import FILENAME, holds_weights, load_state, require_same
 from zotune.errors import CheckpointError, ConfigError
 from zotune.finding import find_checkpoint
+from zotune.folders import require_writable
 from zotune.objectives import PROBLEMS
 from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
 
@@ -50,8 +51,9 @@ def export_run(source: Any, folder: str | Path) -> Exported:
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already; give a folder that is empty or new")
+    require_writable(folder)
     with checkpoint_of(source) as path:
-        run = load_weights_run(path)
+        run = _weights_run(path)
         objective = _objective(run, path)
         objective.export(folder)
     last = run.rows[-1]
@@ -60,14 +62,27 @@ def export_run(source: Any, folder: str | Path) -> Exported:
     )
 
 
+def _weights_run(path: Path) -> WeightsRun:
+    """The run behind a checkpoint; one whole but of no model's weights is told apart."""
+    if path.is_file() and not holds_weights(path):
+        _, notes = load_state(path)
+        problem = notes.get("config", {}).get("problem") or {}
+        raise _no_language_model(path, problem.get("name"))
+    return load_weights_run(path)
+
+
+def _no_language_model(path: Path, name: str | None) -> CheckpointError:
+    of = f"a run of {name!r}" if name else "another run"
+    return CheckpointError(
+        f"export needs a run of a {PROBLEM}, and {path} is {of}; zotune.load_run reads it"
+    )
+
+
 def _objective(run: WeightsRun, path: Path) -> Any:
     """The model as it was built for the run, with the weights that the run left."""
     problem = run.config.problem
     if problem.get("name") != PROBLEM:
-        raise CheckpointError(
-            f"{path} is a run of {problem.get('name')!r}, not of a {PROBLEM}; "
-            "zotune.load_run gives what it found"
-        )
+        raise _no_language_model(path, problem.get("name"))
     options = {key: value for key, value in problem.items() if key != "name"}
     objective: Any = PROBLEMS[PROBLEM].build(**options)
     was, now = read_header(path)["fingerprint"], objective.fingerprint()
@@ -106,5 +121,5 @@ def checkpoint_of(source: Any) -> Iterator[Path]:
 
 
 def _loss(path: Path) -> float:
-    run = load_weights_run(path)
+    run = _weights_run(path)
     return float("inf") if run.state.diverged else run.state.loss

@@ -13,6 +13,7 @@ import click
 
 from zotune.claims import AS_RUN
 from zotune.errors import ConfigError
+from zotune.folders import require_writable
 from zotune.reporting.records import LaunchRecord, Store
 from zotune.reporting.report import PAGE, Report, build
 
@@ -37,12 +38,13 @@ class Request:
 
 def report(request: Request) -> None:
     """Read the records, write the report, attach it, and say where it is."""
-    store = Store.open(request.tracking_uri)
     name = _name(request.study)
+    folder = request.output or Path(FOLDER) / re.sub(r"[^-.\w]", "-", name)
+    require_writable(folder)
+    store = Store.open(request.tracking_uri)
     launches = store.read(name, request.launches)
     _require_curves(launches)
     found = build(launches)
-    folder = request.output or Path(FOLDER) / re.sub(r"[^-.\w]", "-", name)
     files = found.write(folder)
     attached, why_not = _attach(store, launches, folder, request.attach)
     if request.as_json:
@@ -79,7 +81,12 @@ def _name(study: str) -> str:
 
 def _require_curves(launches: Sequence[LaunchRecord]) -> None:
     for launch in launches:
-        if not any(len(trial.curve) for trial in launch.trials):
+        if launch.trials and all(trial.status == "failed" for trial in launch.trials):
+            raise ConfigError(
+                f"no trial of launch {launch.launch} of {launch.study} finished, so there is "
+                "nothing to report; name another with --launch"
+            )
+        if not any(len(trial.curve) for trial in launch.trials if trial.status != "failed"):
             raise ConfigError(
                 f"launch {launch.launch} of {launch.study} has no trial with a loss yet; "
                 "wait for its first results, or name another with --launch"

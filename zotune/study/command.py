@@ -13,11 +13,13 @@ from rich.console import Console
 
 from zotune.errors import ConfigError
 from zotune.own import import_own
-from zotune.study.launch import Launch, extended_launch, new_launch, old_launch
+from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
 from zotune.study.quiet import silence
+from zotune.study.reaching import LOCAL, require_cluster
+from zotune.study.room import require_room_here
 from zotune.study.running import (
     STORE,
     Outcome,
@@ -73,6 +75,7 @@ def run(request: Request) -> int:
     for place in request.imports:
         import_own(place)
     store_of(request.tracking_uri)
+    require_cluster(request.address)
     with _launch(request) as found:
         launch = with_store(found, request.tracking_uri)
         _introduce(launch, request, console)
@@ -98,7 +101,10 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
                 "a new launch takes --set budget=… or --set search.trials=…"
             )
         study = load_study(request.study, settings=request.settings)
-        return new_launch(study.smoke() if request.smoke else study, request.storage)
+        study = study.smoke() if request.smoke else study
+        if request.address in (None, LOCAL):
+            require_room_here(study.resources)
+        return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(
             f"--resume continues a launch as it was, and refuses --set {request.settings[0]}; "
@@ -168,6 +174,13 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )
+        except ConnectionError as error:
+            if request.address is None:
+                raise
+            raise LaunchError(
+                f"no Ray cluster answers at {request.address}: {str(error).splitlines()[0]}; "
+                "check --address, or leave it out to use this machine"
+            ) from None
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
@@ -195,14 +208,28 @@ def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: 
         console.print(verdict_table(verdicts))
     if why_none:
         _say(console, why_none)
-    _say(console, f"{len(outcome.results)} trials in {duration(outcome.seconds)}")
+    _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")
     for line in _places(request, outcome):
         _say(console, line)
-    if not outcome.interrupted:
+    if not outcome.interrupted and not _all_failed(outcome):
         _say(console, f"next: {_next(request, outcome)}")
+
+
+def _counted(outcome: Outcome) -> str:
+    """How many trials there are; after Ctrl-C, how many of all came to their end before it."""
+    results, total = outcome.results, outcome.launch.study.size
+    if not outcome.interrupted:
+        return f"{len(results)} trials"
+    each = [results[at] for at in range(len(results))]
+    ended = [one for one in each if one.error is None and (one.metrics or {}).get("done")]
+    return f"{len(ended)} of {total} trials finished"
+
+
+def _all_failed(outcome: Outcome) -> bool:
+    return 0 < len(outcome.results) == len(outcome.results.errors)
 
 
 def _places(request: Request, outcome: Outcome) -> list[str]:
@@ -219,6 +246,8 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     given = [] if usual else ["--tracking-uri", shown]
     ui = shlex.join(["zotune", "ui", name, *given])
     page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
+    if _all_failed(outcome):
+        return [f"page: {page}", "report: none, because no trial finished"]
     made = f"report: {_reported(outcome, store)}"
     again = shlex.join(["zotune", "report", name, *given])
     return [f"page: {page}", f"{made}; again, or of several launches: {again}"]

@@ -20,6 +20,8 @@ REFRESH = 0.25
 """Seconds between two looks at the trials."""
 LINE_EVERY = 10.0
 """Seconds between two lines where nothing has ended."""
+COUNTS, LONG = 0.05, 60.0
+"""The part of what was to be done, or the seconds, after which time left is estimated."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
         if loss is not None and (best is None or loss < best[0]):
             best = (loss, trial_label(trial.config))
         if over:
-            shown = "" if loss is None else f", loss {loss:.6g} ± {last['loss_std']:.2g}"
+            shown = "" if loss is None else f", loss {loss:.6g}"
+            if shown and trial.config.get("replicates", 1) > 1:
+                shown += f" ± {last['loss_std']:.2g}"
             word = DIVERGED if last.get("status") == DIVERGED else state
             ended[trial.trial_id] = f"{trial_label(trial.config)}: {word}{shown}"
     waiting = max(0, total - len(seen))
@@ -96,17 +100,27 @@ class _Clock:
     def __init__(self) -> None:
         self.start = monotonic()
         self._first: tuple[float, float] | None = None
+        self._share, self._rises = 0.0, 0
 
     @property
     def passed(self) -> float:
         return monotonic() - self.start
 
     def left(self, share: float) -> float | None:
-        """Seconds, at the pace since the first snapshot; a resumed launch starts half done."""
+        """Seconds, at the pace since the first snapshot; a resumed launch starts half done.
+
+        None until the pace means something: a part of the work that counts is done, or two reports
+        have come in a time beside which the start of the workers is short.
+        """
+        now = self.passed
         if self._first is None:
-            self._first = (self.passed, share)
+            self._first, self._share = (now, share), share
+        self._rises += share > self._share
+        self._share = share
         at, done = self._first
-        return (1 - share) * (self.passed - at) / (share - done) if share > done else None
+        counts = share - done >= COUNTS * (1 - done)
+        known = share > done and (counts or (now - at >= LONG and self._rises > 1))
+        return (1 - share) * (now - at) / (share - done) if known else None
 
 
 class LiveTable:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.study.launch import FINISHED, INTERRUPTED, RECORD_FILE, Launch, LaunchError
 from zotune.study.quiet import ray_running
+from zotune.study.room import too_large
 
 if TYPE_CHECKING:
     from ray import tune
@@ -181,17 +182,11 @@ def _check_resources(launch: Launch) -> None:
     """Refuse trials that no machine can hold; Tune would wait for one for ever."""
     import ray
 
-    wanted = launch.study.resources
     known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     nodes = [node["Resources"] for node in known if node["Alive"]]
-    for name, share in (("CPU", wanted.cpu), ("GPU", wanted.gpu)):
-        most = max((node.get(name, 0.0) for node in nodes), default=0.0)
-        if share > most:
-            launch.record(FINISHED, refused=True)
-            raise LaunchError(
-                f"a trial wants {share:g} {name}, and the largest machine has {most:g}; "
-                f"lower resources.{name.lower()}"
-            )
+    if refusal := too_large(launch.study.resources, nodes):
+        launch.record(FINISHED, refused=True)
+        raise LaunchError(refusal)
 
 
 def _carried(launch: Launch) -> dict[str, str]:

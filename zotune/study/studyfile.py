@@ -46,6 +46,15 @@ _Loader.add_implicit_resolver(
 )
 
 
+class _SettingLoader(_Loader):
+    """A single value: it has nothing to refer to, so a word may begin with * or &."""
+
+    fetch_alias = fetch_anchor = _Loader.fetch_plain
+
+
+_SettingLoader.add_constructor("tag:yaml.org,2002:yaml", lambda _, node: node.value)  # * alone
+
+
 @dataclass
 class Document:
     """The entries of a study, and where each was written."""
@@ -71,8 +80,8 @@ def _has_line(place: str) -> bool:
 
 
 def read_value(text: str) -> Any:
-    """A value as it would be read from a study file."""
-    return yaml.load(text, _Loader)
+    """A value as it would be read from a study file; a pattern, ``*layers*``, needs no quotes."""
+    return yaml.load(text, _SettingLoader)
 
 
 def read_document(name_or_path: str | Path) -> Document:

@@ -36,6 +36,10 @@ class Entry:
     steps: int
     status: str
     trials: tuple[str, ...]
+    replicates: int
+    """Independent runs behind the loss; of one alone nothing is known of its spread."""
+    accuracy: float | None = None
+    """Of a model on its validation data, where it names classes."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> En
     rows: list[dict[str, Any]] = [result.metrics or {} for result in group]
     config, losses = group[0].config or {}, [row["loss"] for row in rows]
     gaps = [row["gap"] for row in rows if row["gap"] is not None]
+    accuracies = [row["accuracy"] for row in rows if row.get("accuracy") is not None]
     return Entry(
         estimator=config["estimator"],
         q=config["q"],
@@ -95,6 +100,8 @@ def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> En
         steps=max(row["steps"] for row in rows),
         status=_status(rows, unfinished),
         trials=tuple(row["trial_id"] for row in rows),
+        replicates=len(rows) * config.get("replicates", 1),
+        accuracy=fmean(accuracies) if accuracies else None,
     )
 
 
@@ -144,7 +151,10 @@ def best_table(best: list[Entry], title: str) -> Table:
     more = list(best[0].searched) if best else []
     gaps = all(entry.gap is not None for entry in best)
     shown = Table("estimator", title=title, title_justify="left")
-    for column in ("q", *more, "gap f − f*" if gaps else "loss", "± std", "steps"):
+    spreads = any(entry.replicates > 1 for entry in best)
+    accuracies = any(entry.accuracy is not None for entry in best)
+    known = ["± std"] * spreads + ["accuracy"] * accuracies
+    for column in ("q", *more, "gap f − f*" if gaps else "loss", *known, "steps"):
         shown.add_column(column, justify="right")
     shown.add_column("")
     for entry in best:
@@ -152,7 +162,10 @@ def best_table(best: list[Entry], title: str) -> Table:
         marks = ["best"] if entry is min(same, key=lambda e: e.loss) else []
         marks += [entry.status] if entry.status != "exhausted" else []
         value = entry.gap if gaps and entry.gap is not None else entry.loss
-        numbers = (f"{value:.5g}", f"{entry.loss_std:.2g}", str(entry.steps))
+        spread = f"{entry.loss_std:.2g}" if entry.replicates > 1 else ""
+        accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3g}"
+        told = [spread] * spreads + [accuracy] * accuracies
+        numbers = (f"{value:.5g}", *told, str(entry.steps))
         middle = [short(entry.searched[key]) for key in more]
         shown.add_row(entry.estimator, str(entry.q), *middle, *numbers, ", ".join(marks))
     return shown

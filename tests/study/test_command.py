@@ -1,0 +1,90 @@
+"""``zotune run``: bad input is refused before anything starts, and every end says what it is."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from zotune.cli import main
+from zotune.study import Study
+from zotune.study.command import Request, _conclude
+from zotune.study.launch import Launch
+
+STUDY = Study(
+    name="mine",
+    problem={"name": "quadratic", "dim": 4},
+    budget=16,
+    space={"q": [1, 2, 4]},
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tracking-uri", "foo://x"], "tracking URI 'foo://x' is of no kind that MLflow knows"),
+        (["--address", "host.invalid:1"], "no Ray cluster answers at host.invalid:1"),
+        (["--set", "resources.cpu=99999"], "a trial wants 99999 CPU, and the largest machine has"),
+        (["--set", "resources.gpu=99"], "a trial wants 99 GPU, and the largest machine has"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_launch_is_made(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    (tmp_path / "mine.yaml").write_text(STUDY.to_yaml())
+    options = ["--tracking-uri", "none", "--storage", str(tmp_path / "out"), *words]
+    done = CliRunner().invoke(main, ["run", str(tmp_path / "mine.yaml"), *options])
+    assert done.exit_code == 2, done.output
+    (line,) = done.output.splitlines()
+    assert line.startswith(f"zotune: {said}")
+    assert not (tmp_path / "out").exists()
+
+
+class Results(list[Any]):
+    """Tune's results, as far as a summary looks at them."""
+
+    @property
+    def errors(self) -> list[Any]:
+        return [one.error for one in self if one.error is not None]
+
+
+def result(error: Exception | None = None, **row: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        error=error, metrics=row, config={}, path="1_00000_avg_q1", checkpoint=None
+    )
+
+
+def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[str]:
+    out = StringIO()
+    launch = Launch(STUDY, tmp_path, "now", notes={"tracking_uri": f"sqlite:///{tmp_path}/m.db"})
+    outcome: Any = SimpleNamespace(
+        launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
+    )
+    _conclude(outcome, None, Request("mine"), Console(file=out, width=200))
+    return out.getvalue().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zotune.callbacks.session.page_of_launch", lambda folder: "/#/page")
+
+
+def test_after_ctrl_c_it_is_told_how_many_trials_of_how_many_finished(tmp_path: Path) -> None:
+    begun, ended = result(done=False), result(done=True)
+    lines = concluded(tmp_path, ended, begun, interrupted=True)
+    assert "1 of 3 trials finished in 16 s" in lines
+    assert "0 of 3 trials finished in 16 s" in concluded(tmp_path, begun, interrupted=True)
+    assert not any(line.startswith("next:") for line in lines)
+    assert "1 trials in 16 s" in concluded(tmp_path, ended)
+
+
+def test_where_every_trial_failed_there_is_no_report_and_no_next_step(tmp_path: Path) -> None:
+    lines = concluded(tmp_path, *[result(ValueError("no")) for _ in range(3)])
+    assert lines[-1] == "report: none, because no trial finished"
+    assert not any(line.startswith("next:") for line in lines)

@@ -1,0 +1,69 @@
+"""Whether anything answers at the address of a Ray cluster; Ray itself would try for a minute."""
+
+from __future__ import annotations
+
+import socket
+from importlib.util import find_spec
+
+from zotune.study.launch import LaunchError
+
+LOCAL, AUTO = "local", "auto"
+CLIENT, CLIENT_PORT = "ray", 10001
+"""The kind of address that Ray's client has, and the port of its server unless told."""
+WITHIN = 5.0
+"""Seconds in which a machine that is there takes a connection."""
+
+
+def require_cluster(address: str | None) -> None:
+    """Refuse the address of a cluster at which nothing answers.
+
+    Args:
+        address: ``host:port`` of a head node; ``ray://host:port`` of a client's server; ``auto``
+            for the cluster that Ray finds by itself; None or ``local`` for this machine.
+    """
+    found = _found_by_ray() if address == AUTO else address
+    if found is None or found == LOCAL:
+        return
+    kind, _, place = found.rpartition("://")
+    if kind not in ("", CLIENT, "http", "https") and find_spec(kind.partition(".")[0]):
+        return  # a package's own way to its clusters
+    host, colon, port = place.rpartition(":")
+    if kind == CLIENT and not colon:
+        host, port = place, str(CLIENT_PORT)
+    if kind not in ("", CLIENT) or not host or not port.isdigit() or int(port) > 65535:
+        raise LaunchError(
+            f"--address must be host:port, ray://host:port, auto or local, got {found!r}"
+        )
+    _require_answer(found, host.strip("[]"), int(port))
+
+
+def _found_by_ray() -> str | None:
+    """What auto stands for: RAY_ADDRESS, or a cluster that was started on this machine.
+
+    None where Ray hides how it finds one.
+    """
+    try:
+        from ray._private.services import get_ray_address_from_environment
+    except ImportError:
+        return None
+    try:
+        return str(get_ray_address_from_environment(AUTO, None))
+    except ConnectionError:
+        raise LaunchError(
+            "--address auto finds no Ray cluster on this machine, and RAY_ADDRESS names none; "
+            "start one with `ray start --head`, or leave out --address"
+        ) from None
+
+
+def _require_answer(address: str, host: str, port: int) -> None:
+    try:
+        socket.create_connection((host, port), WITHIN).close()
+        return
+    except OSError as error:
+        why = error.strerror or str(error)
+    except UnicodeError:
+        why = "this can be no name of a host"
+    raise LaunchError(
+        f"no Ray cluster answers at {address}: {why}; "
+        "check --address, or leave it out to use this machine"
+    )
