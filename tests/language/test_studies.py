@@ -195,7 +195,7 @@ def test_exports_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"full is there already; give a folder that is empty"):
         export_run(tmp_path, tmp_path / "full")
     zotune.minimize("quadratic", budget=10, checkpoint=tmp_path / "vector.safetensors")
-    with pytest.raises(CheckpointError, match="is a run of 'quadratic'; zotune.load_run reads"):
+    with pytest.raises(CheckpointError, match=r"is a run of 'quadratic'; zotune\.load_run"):
         export_run(tmp_path / "vector.safetensors", tmp_path / "model")
     with pytest.raises(ConfigError, match=r"has no zotune\.json; give a folder of zotune export"):
         load_classifier(tmp_path)
