@@ -62,6 +62,8 @@ class Loop:
         )
         self.observer = Observer(self.prober, self.budget, diagnostics=config.diagnostics)
         self.grid = budget_grid(config.budget, config.points)
+        self.known_smoothness = config.L or objective.L
+        """L as given, or as the objective knows it; None where it is estimated."""
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
@@ -99,9 +101,8 @@ class Loop:
 
         L is as given, as the objective knows it, as the state knows it, or estimated and charged.
         """
-        known = self.config.L or self.objective.L
-        if known is not None:
-            inverse = torch.full_like(state.inverse_smoothness, 1 / known)
+        if self.known_smoothness is not None:
+            inverse = torch.full_like(state.inverse_smoothness, 1 / self.known_smoothness)
             return replace(state, inverse_smoothness=inverse)
         unknown = bool(state.inverse_smoothness.isnan().any())
         return self._probed(state) if unknown and self.rule.needs_smoothness else state
@@ -138,7 +139,7 @@ class Loop:
                 self._check_noise(before, state.loss, v)
             ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
-            last = values[:, 0]
+            last = values.select(1, 0)
             changes["loss"] = last if failed is None else torch.where(failed, state.loss, last)
         if failed is not None:
             changes["diverged"] = state.diverged | failed
@@ -208,9 +209,11 @@ class Loop:
     def _moved(self, state: State, block: Block, c: Tensor) -> Tensor:
         """x − η U c, with η in units of 1/L where the rule says so."""
         eta = self.rule.size(state.steps, block.q)
-        if self.rule.needs_smoothness:
-            c = c * state.inverse_smoothness
-        return block.moved(state.x, c, eta)
+        if not self.rule.needs_smoothness:
+            return block.moved(state.x, c, eta)
+        if self.known_smoothness is not None:
+            return block.moved(state.x, c, eta / self.known_smoothness)
+        return block.moved(state.x, c * state.inverse_smoothness, eta)
 
     def _averaged(self, state: State, q: int) -> dict[str, Any]:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""

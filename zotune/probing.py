@@ -55,9 +55,9 @@ class Prober:
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
+        if self._bytes(block.q) <= self._memory:
+            return self._piece(x, step, block, range(block.q), alive)
         parts = self._parts(block.q)
-        if len(parts) == 1:
-            return self._piece(x, step, block, parts[0], alive)
         pieces = [self._piece(x, step, block, part, alive) for part in parts]
         values = pieces[0].new_empty(len(x), self.difference.evaluations(block.q))
         for part, piece in zip(parts, pieces, strict=True):
@@ -69,11 +69,11 @@ class Prober:
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """All values of a step, and ∇f at x where it comes with them for nothing."""
-        parts = self._parts(block.q)
-        whole = alive is None and len(parts) == 1 and self.difference.knows_center
+        fits = self._bytes(block.q) <= self._memory
+        whole = alive is None and fits and self.difference.knows_center
         if self.objective.stochastic or not whole:
             return self.values(x, step, block, alive), None
-        return self.objective.values_and_gradient(self._around(x, block, parts[0]))
+        return self.objective.values_and_gradient(self._around(x, block, range(block.q)))
 
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
         """f as the step sees it, (replicates, n, d) → (replicates, n)."""
@@ -114,8 +114,6 @@ class Prober:
 
     def _parts(self, q: int) -> list[range]:
         """Directions in pieces whose points fit in the memory allowed."""
-        if self._bytes(q) <= self._memory:
-            return [range(q)]
         size = max(1, self._memory // self._bytes(1))
         return [range(start, min(start + size, q)) for start in range(0, q, size)]
 

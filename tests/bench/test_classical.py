@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from zotune.bench.classical import as_records, classical, limit, steps, table
+from zotune.bench.classical import as_records, bare, classical, limit, steps, table
 from zotune.bench.peers import installed
 from zotune.bench.timing import interleave, ratio
 from zotune.objectives import build_problem
@@ -42,13 +42,22 @@ def test_the_limit_evaluates_every_point_of_a_step() -> None:
     assert values.shape == (50,)
 
 
+def test_a_bare_loop_descends() -> None:
+    objective = build_problem({"name": "quadratic", "dim": 6})
+    work = bare(objective, q=3, eta=1e-3)
+    for _ in range(200):
+        x = work()
+    assert isinstance(x, torch.Tensor)
+    assert float(objective.values(x[:, 0]).max()) < float(objective.values(objective.start()[None]))
+
+
 def test_every_case_is_measured_and_shown() -> None:
     threads = torch.get_num_threads()
     found = list(classical(dim=8, block_sizes=(1, 8), rounds=1))
     assert {(m.problem, m.estimator, m.q) for m in found} >= {
         (problem, estimator, q)
         for problem in ("quadratic", "rosenbrock")
-        for estimator in ("avg", "align")
+        for estimator in ("avg", "align", "bare loop")
         for q in (1, 8)
     }
     assert all(m.ratio > 0 for m in found)

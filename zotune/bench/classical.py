@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REPLICATES = 10
 PEER_SIZES = (10, 100)
+BARE = "bare loop"
 BUDGET = 20_000
 TOGETHER = 60
 """Queries that are timed together: a run makes one step after the other."""
@@ -76,6 +77,31 @@ def steps(objective: Objective, estimator: str, q: int, count: int = 1) -> Work:
     return work
 
 
+def bare(objective: Objective, q: int, *, mu: float = 1e-6, eta: float = 1e-9) -> Work:
+    """What a loop of averaging steps can reach: draws from one generator, nothing counted or kept.
+
+    Any stream of steps in float64 has to widen its draws, place its points and move.
+    """
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.empty(REPLICATES, q, objective.dim)
+    rows = draws.double()
+    points = torch.empty(REPLICATES, q + 1, objective.dim, dtype=torch.float64)
+    center, sides = points[:, :1], points[:, 1:]
+    x = objective.start().expand(REPLICATES, -1).contiguous()[:, None]
+
+    def work() -> object:
+        nonlocal x
+        rows.copy_(draws.normal_(generator=generator))
+        center.copy_(x)
+        torch.add(x, rows, alpha=mu, out=sides)
+        values = objective.values(points.flatten(0, 1)).view(REPLICATES, q + 1)
+        v = (values[:, 1:] - values[:, :1]).div_(mu)
+        x = torch.baddbmm(x, v[:, None], rows, alpha=-eta / q)
+        return x
+
+    return torch.no_grad()(work)
+
+
 def repeated(work: Work, count: int) -> Work:
     """The same work so many times."""
 
@@ -108,7 +134,8 @@ def classical(
 
 def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Measurement]:
     count = max(1, TOGETHER // q)
-    works = {estimator: steps(objective, estimator, q, count) for estimator in ("avg", "align")}
+    works = {BARE: repeated(bare(objective, q), count)}
+    works |= {estimator: steps(objective, estimator, q, count) for estimator in ("avg", "align")}
     if isinstance(objective, Quadratic) and q in PEER_SIZES:
         works |= {
             peer: repeated(make(objective, q, REPLICATES), count)
