@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zotune.bench.peers import installed
+from zotune.bench.peers import OPEN_ES, installed
 from zotune.bench.timing import Work, interleave, ratio
 from zotune.config import parse_config
+from zotune.differences import CENTRAL, FORWARD
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem
 from zotune.objectives.quadratic import Quadratic
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 REPLICATES = 10
 PEER_SIZES = (10, 100)
 BARE = "bare loop"
+PAIRS = "avg in pairs"
+"""Central differences along half as many directions, as Open_ES has them."""
 BUDGET = 20_000
 TOGETHER = 60
 """Queries that are timed together: a run makes one step after the other."""
@@ -44,6 +47,8 @@ class Measurement:
     step_ms: float
     us_per_query: float
     """CPU microseconds a query of one replicate."""
+    us_per_evaluation: float
+    """The same for one value of f: pairs of points share a direction, and x comes on top."""
 
 
 def limit(objective: Objective, q: int) -> Work:
@@ -59,11 +64,12 @@ def limit(objective: Objective, q: int) -> Work:
     return work
 
 
-def steps(objective: Objective, estimator: str, q: int, count: int = 1) -> Work:
+def steps(
+    objective: Objective, estimator: str, q: int, count: int = 1, difference: str = FORWARD
+) -> Work:
     """Some steps of the loop, as a run makes them; a new run begins where one ends."""
-    config = parse_config(
-        {"estimator": estimator, "q": q, "budget": BUDGET, "replicates": REPLICATES}
-    )
+    settings = {"estimator": estimator, "q": q, "difference": difference}
+    config = parse_config(settings | {"budget": BUDGET, "replicates": REPLICATES})
     loop = Loop(config, objective)
     state = start = loop.init()
 
@@ -141,9 +147,11 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
             peer: repeated(make(objective, q, REPLICATES), count)
             for peer, make in installed().items()
         }
+        works[PAIRS] = steps(objective, "avg", q // 2, count, CENTRAL)
     times = interleave({"limit": repeated(limit(objective, q), count)} | works, rounds=rounds)
     for estimator in works:
         step = median(times[estimator]) / count
+        evaluations = q if estimator in (PAIRS, OPEN_ES) else q + 1
         yield Measurement(
             problem=name,
             estimator=estimator,
@@ -152,6 +160,7 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
             wanted=WANTED.get((name, estimator), {}).get(q),
             step_ms=1e3 * step,
             us_per_query=1e6 * step / (q * REPLICATES),
+            us_per_evaluation=1e6 * step / (evaluations * REPLICATES),
         )
 
 
@@ -159,13 +168,13 @@ def table(measurements: list[Measurement]) -> Table:
     """Measurements for a person; what was to be reached stands beside what was."""
     from rich.table import Table
 
-    shown = Table("problem", "estimator", title="CPU time of a step over its limit")
-    for column in ("q", "ratio", "to reach", "ms a step", "µs a query"):
+    shown = Table("problem", "estimator", title="CPU time of a step over its limit", pad_edge=False)
+    for column in ("q", "ratio", "to reach", "ms", "µs/query", "µs/value"):
         shown.add_column(column, justify="right")
     for m in measurements:
         wanted = "" if m.wanted is None else f"{m.wanted:.2f}"
-        numbers = (f"{m.ratio:.2f}", wanted, f"{m.step_ms:.3g}", f"{m.us_per_query:.3g}")
-        shown.add_row(m.problem, m.estimator, str(m.q), *numbers)
+        took = (f"{n:.3g}" for n in (m.step_ms, m.us_per_query, m.us_per_evaluation))
+        shown.add_row(m.problem, m.estimator, str(m.q), f"{m.ratio:.2f}", wanted, *took)
     return shown
 
 

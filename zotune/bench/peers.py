@@ -10,10 +10,12 @@ from typing import Any
 from zotune.bench.timing import Work
 from zotune.objectives.quadratic import Quadratic
 
+OPEN_ES, FDM = "evosax Open_ES", "torchzero FDM"
+
 
 def installed() -> dict[str, Callable[[Quadratic, int, int], Work]]:
     """The peers that can be imported, by name."""
-    peers = {"evosax Open_ES": ("evosax", open_es), "torchzero FDM": ("torchzero", random_fdm)}
+    peers = {OPEN_ES: ("evosax", open_es), FDM: ("torchzero", random_fdm)}
     return {name: make for name, (module, make) in peers.items() if find_spec(module)}
 
 
