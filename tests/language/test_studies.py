@@ -21,6 +21,7 @@ from zotune.language import export_run, load_classifier
 from zotune.language.preparation import prepare
 from zotune.run import load_run, save_loop
 from zotune.study import Study, load_study
+from zotune.study.command import Request, _lost_claims
 from zotune.study.studyfile import StudyError, shipped_studies
 from zotune.weights.loop import WeightsLoop
 
@@ -249,3 +250,13 @@ def test_all_weights_of_a_real_model_learn_from_real_texts() -> None:
     settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 4000.0, "budget": 250}
     _, _, rows = finished(made(**options), **settings)
     assert rows[-1]["loss"] < rows[0]["loss"] - 0.003
+
+
+def test_a_paper_s_study_can_be_pointed_at_another_model_where_there_is_no_hub(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    settings = ("problem.model=tiny-qwen3", "problem.dataset=made-reviews", "resources.gpu=0")
+    study = load_study("qwen3-sst2", settings=settings)
+    assert study.fixed["embedding_rows"] == "all"
+    assert _lost_claims(study, Request("qwen3-sst2", settings=settings)) == []

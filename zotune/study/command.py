@@ -29,7 +29,7 @@ from zotune.study.running import (
     store_of,
     with_store,
 )
-from zotune.study.studyfile import SUFFIXES, StudyError, shipped_studies
+from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
 from zotune.study.summary import (
     as_dict,
     best_entries,
@@ -145,7 +145,7 @@ def _introduce(launch: Launch, request: Request, console: Console) -> None:
 
 def _lost_claims(study: Study, request: Request) -> list[str]:
     """Claims of the file that ``--set`` has made meaningless."""
-    if not request.settings or request.smoke:
+    if not request.settings or request.smoke or not read_document(request.study).data.get("claims"):
         return []
     kept = [claim.name for claim in study.claims]
     return [c.name for c in load_study(request.study).claims if c.name not in kept]
