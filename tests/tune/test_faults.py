@@ -241,7 +241,8 @@ CLUSTER = """
     assert len(set(nodes)) == 2, nodes
     assert not cluster.worker_nodes
     for result in results:
-        alone = zotune.minimize(config["problem"], on_report=print, q=result.config["q"], budget=400)
+        q = result.config["q"]
+        alone = zotune.minimize(config["problem"], on_report=print, q=q, budget=400)
         assert zotune.load_run(result).rows == alone.rows
     print("moved")
     command = [sys.executable, "-m", "zotune.cli", "run", "smoke", "--address", cluster.address]
