@@ -55,6 +55,7 @@ def test_rounding_is_not_taken_for_noise(settings: dict[str, Any]) -> None:
 def test_only_noise_of_the_size_of_what_is_looked_for_is_refused() -> None:
     one = torch.ones(3, dtype=torch.float64)
     refuse_noise(one, one + 0.01, one, "all")
+    refuse_noise(1e6 * one, 1e6 * one + 1e-9, 1e-12 * one, "all")  # the last digits of a million
     with pytest.raises(ObjectiveError, match=r"got values 0\.2 apart, and all would be noise"):
         refuse_noise(one, one + torch.tensor([0.0, 0.0, 0.2]), one, "all")
 

@@ -244,12 +244,12 @@ def test_the_head_of_a_real_model_learns_from_real_texts() -> None:
 @needs_minilm
 @needs_real_data
 def test_all_weights_of_a_real_model_learn_from_real_texts() -> None:
-    """The study minilm-sst2 at the first eightieth of its budget."""
+    """The study minilm-sst2 at the first fortieth of its budget."""
     study = load_study("minilm-sst2", settings=[f"problem.dataset={REAL_DATA / 'sst2'}"])
     options = {key: value for key, value in study.problem.items() if key != "name"}
-    settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 1900.0, "budget": 250}
+    settings = {**study.fixed, "estimator": "avg", "q": 10, "eta": 1900.0, "budget": 500}
     _, _, rows = finished(made(**options), **settings)
-    assert rows[-1]["loss"] < rows[0]["loss"] - 0.001
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.003
 
 
 def test_a_paper_s_study_can_be_pointed_at_another_model_where_there_is_no_hub(

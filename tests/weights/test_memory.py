@@ -134,3 +134,16 @@ def test_memory_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert memory.choose_memory(parse_config(settings(memory="fast")), objective) == "fast"
     with pytest.raises(ConfigError, match="momentum keeps a vector"):
         memory.choose_memory(parse_config(settings(momentum=0.5)), objective)
+
+
+def test_lean_moves_of_a_parameter_what_the_batch_sees_and_leaves_the_rest() -> None:
+    objective = TinyQwen()
+    loop = WeightsLoop(parse_config(settings(memory="lean")), objective)
+    batch = objective.batch(loop.batch_keys, 0)
+    layout = loop.layout_of(batch)
+    assert isinstance(loop.probe, lean.LeanProbe)
+    loop.probe.begin(batch, layout)
+    own = objective.trained["model.embed_tokens.weight"]
+    mover = lean._Mover(loop.probe, loop.block(0, 3, layout), 0, 1e-2)
+    moved = (mover.whole("model.embed_tokens.weight") != own).any(1).nonzero()[:, 0]
+    assert moved.tolist() == batch[0].unique().tolist()
