@@ -11,9 +11,10 @@ from torch import Tensor
 
 import zotune
 from zotune.config import parse_config
-from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.loop import Loop
+from zotune.objectives import build_problem
 
 
 def loop_of(objective: zotune.Objective, x0: Any = None, **settings: Any) -> Loop:
@@ -53,6 +54,63 @@ def test_batched_and_solo_runs_agree_within_rounding_over_mu() -> None:
     for replicate in range(4):
         alone = zotune.minimize(problem, replicate=replicate, **settings)
         assert torch.allclose(alone.x[0], together.x[replicate], atol=1e-9)
+
+
+@pytest.mark.parametrize("difference", ["forward", "central"])
+@pytest.mark.parametrize(("estimator", "q"), [("avg", 1), ("avg", 7), ("align", 1), ("align", 7)])
+@pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "stochastic-logistic"])
+def test_steps_that_no_curve_shows_are_those_that_are_taken_one_by_one(
+    problem: str, estimator: str, q: int, difference: str
+) -> None:
+    objective = build_problem({"name": problem, "dim": 37})
+    settings = {"q": q, "estimator": estimator, "difference": difference}
+    loop = loop_of(objective, budget=200, points=4, replicates=3, **settings)
+    state = begun = loop.init()
+    while loop.status(state) == RUNNING:
+        state = loop.step(state)
+    assert loop.spent(state) == 200
+    whole, parts = loop.advance(begun), begun
+    for until in (1, 2, 50, 99, 200):
+        parts = loop.advance(parts, until)
+    for other in (whole, parts):
+        assert torch.equal(other.x, state.x)
+        assert torch.equal(other.average, state.average)
+        assert other.steps == state.steps
+        assert (other.ledger.queries, other.ledger.evaluations) == (
+            state.ledger.queries,
+            state.ledger.evaluations,
+        )
+        assert [seen.spent for seen in other.curve.seen[:-1]] == [
+            seen.spent for seen in state.curve.seen
+        ]
+
+
+def test_a_state_stays_as_it_is_while_the_run_goes_on() -> None:
+    objective = build_problem({"name": "quadratic", "dim": 20})
+    loop = loop_of(objective, q=1, budget=90, points=3, replicates=2)
+    early = loop.advance(loop.init(), 20)
+    x, loss = early.x.clone(), early.loss.clone()
+    loop.advance(early)
+    assert torch.equal(early.x, x)
+    assert torch.equal(early.loss, loss)
+
+
+def test_a_step_that_fails_between_two_points_of_the_curve_is_evaluated_once() -> None:
+    calls = 0
+
+    def cliff(x: Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        return math.inf if calls > 41 else float(x.square().sum())
+
+    settings: dict[str, Any] = {"q": 1, "points": 2, "step": "constant", "eta": 0.01}
+    loop = loop_of(zotune.objective(cliff, 3), [1.0, 1.0, 1.0], **settings)
+    state = loop.advance(loop.init())
+    assert state.diverged.tolist() == [True]
+    assert state.steps == state.ledger.queries == 21
+    assert calls == state.ledger.evaluations + 1  # and a look at the start
+    tame = loop_of(zotune.objective(lambda x: x.square().sum(), 3), [1.0, 1.0, 1.0], **settings)
+    assert torch.equal(state.x, tame.advance(tame.init(), 20).x)
 
 
 def test_configurations_share_their_draws(bowl: zotune.Objective) -> None:

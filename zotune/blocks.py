@@ -26,6 +26,8 @@ class Block(ABC):
     dim: int
     orthogonal: bool
     """Whether UᵀU = d·I, so that a solve is a division."""
+    dense: Tensor | None = None
+    """All directions, (replicates, q, d), where they are in memory."""
 
     def solve(self, v: Tensor) -> Tensor:
         """Coefficients c of the shortest vector U·c that agrees with v: (UᵀU)⁻¹ v."""
@@ -50,6 +52,10 @@ class Block(ABC):
         """x − scale · U·a, (replicates, d)."""
         return torch.sub(x, self.combine(a), alpha=scale)
 
+    def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
+        """The same in place."""
+        x.copy_(self.moved(x, a, scale))
+
     @abstractmethod
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """Directions ``queries`` at ``coordinates``, (replicates, queries, coordinates)."""
@@ -64,49 +70,58 @@ class Block(ABC):
 class DenseBlock(Block):
     """A block in memory, (replicates, q, d)."""
 
+    dense: Tensor
+
     def __init__(self, rows: Tensor, *, orthogonal: bool = False) -> None:
-        self._rows = rows
+        self.dense = rows
         self.replicates, self.q, self.dim = rows.shape
         self.orthogonal = orthogonal
 
     def gram(self) -> Tensor:
         """UᵀU by one product."""
-        return self._rows @ self._rows.mT
+        return self.dense @ self.dense.mT
 
     def combine(self, c: Tensor) -> Tensor:
         """U·c by one product a replicate."""
         if self.q == 1:
-            return c * self._rows[:, 0]  # a library's product costs more to call than to do
-        return torch.bmm(c[:, None], self._rows)[:, 0]
+            return c * self.dense[:, 0]  # a library's product costs more to call than to do
+        return torch.bmm(c[:, None], self.dense)[:, 0]
 
     def moved(self, x: Tensor, a: Tensor, scale: float) -> Tensor:
         """x − scale · U·a in one operation."""
         if self.q == 1:
-            return torch.addcmul(x, a, self._rows[:, 0], value=-scale)
-        moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self._rows, alpha=-scale)
+            return torch.addcmul(x, a, self.dense.select(1, 0), value=-scale)
+        moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self.dense, alpha=-scale)
         return moved.squeeze(1)
+
+    def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
+        """The same in place, without a copy where that rounds alike."""
+        if self.q == 1:
+            x.addcmul_(a, self.dense.select(1, 0), value=-scale)
+        else:
+            super().move_(x, a, scale)
 
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """A view of the stored rows."""
         if len(queries) == self.q and len(coordinates) == self.dim:
-            return self._rows
-        return self._rows[:, queries.start : queries.stop, coordinates.start : coordinates.stop]
+            return self.dense
+        return self.dense[:, queries.start : queries.stop, coordinates.start : coordinates.stop]
 
     def _diagonal(self) -> Tensor:
-        return self._rows.square().sum(-1)
+        return self.dense.square().sum(-1)
 
     def _solve(self, v: Tensor) -> Tensor:
         """(UᵀU)⁻¹ v by the cheapest factors that keep its digits, for each replicate."""
         if self.q == 1:
             return v / self._diagonal()
         if self.q == self.dim:
-            c, trusted = _solve_square(self._rows, v)
+            c, trusted = _solve_square(self.dense, v)
         elif 2 * self.q <= self.dim:
-            c, trusted = _solve_normal(self._rows, v)
+            c, trusted = _solve_normal(self.dense, v)
         else:
-            return _solve_any(self._rows, v)
+            return _solve_any(self.dense, v)
         if not bool(trusted.all()):
-            c[~trusted] = _solve_any(self._rows[~trusted], v[~trusted])
+            c[~trusted] = _solve_any(self.dense[~trusted], v[~trusted])
         return c
 
 

@@ -14,6 +14,11 @@ def budget_grid(budget: int, points: int = GRID_POINTS) -> list[int]:
     return [k * budget // last for k in range(last + 1)]
 
 
+def next_point(grid: list[int], spent: int) -> int:
+    """The first point at or after so much; there is one until the budget is spent."""
+    return grid[bisect_left(grid, spent)]
+
+
 def crosses(grid: list[int], before: int, after: int) -> bool:
     """Whether a grid point lies in [before, after)."""
     at = bisect_left(grid, before)

@@ -19,7 +19,7 @@ from zotune.curvature import estimate_curvature, probes_for, probing_cost
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
-from zotune.grid import budget_grid, crosses
+from zotune.grid import budget_grid, crosses, next_point
 from zotune.noise import refuse_noise
 from zotune.objectives import Objective, dtype_name
 from zotune.observing import Observer, Probe
@@ -117,15 +117,25 @@ class Loop:
         q = self.budget.block(state.ledger, self.config.q)
         block = self.prober.block(state.steps, q)
         alive = ~state.diverged if state.lost else None
-        evaluations = self.difference.evaluations(q)
-        ledger = state.ledger.charge(q, evaluations)
-        records = crosses(self.grid, self.spent(state), self.budget.spent(ledger))
-        if records:
-            values, gradient = self.prober.values_and_gradient(state.x, state.steps, block, alive)
-        else:
+        spent = self.spent(state)
+        if not crosses(self.grid, spent, spent + self.budget.cost(q)):
             values = self.prober.values(state.x, state.steps, block, alive)
+            return self._taken(state, block, values)
+        values, gradient = self.prober.values_and_gradient(state.x, state.steps, block, alive)
+        return self._taken(state, block, values, gradient, records=True)
+
+    def _taken(
+        self,
+        state: State,
+        block: Block,
+        values: Tensor,
+        gradient: Tensor | None = None,
+        *,
+        records: bool = False,
+    ) -> State:
+        """The state after a step with these values; before it moves it may be recorded."""
         v = self.difference.quotient(values, self.prober.mu)
-        failed = _not_finite(values)
+        failed = None if _finite(values) else ~values.isfinite().all(-1)
         if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
         c = self.estimator(v.to(state.x.dtype), block)
@@ -137,7 +147,6 @@ class Loop:
             state = self.observer.record(state, loss, Probe(values, v, block, c, gradient))
             if not state.steps and failed is None:
                 self._check_noise(before, state.loss, v)
-            ledger = state.ledger.charge(q, evaluations)
         elif self.observer.sees_loss:
             last = values.select(1, 0)
             changes["loss"] = last if failed is None else torch.where(failed, state.loss, last)
@@ -145,19 +154,50 @@ class Loop:
             changes["diverged"] = state.diverged | failed
             changes["lost"] = int(changes["diverged"].sum())
         return state.but(
-            x=self._moved(state, block, c),
+            x=block.moved(state.x, *self._scaled(state, state.steps, block.q, c)),
             steps=state.steps + 1,
-            ledger=ledger,
+            ledger=state.ledger.charge(block.q, self.difference.evaluations(block.q)),
             **changes,
-            **self._averaged(state, q),
+            **self._averaged(state, block.q),
         )
+
+    def _walked(self, state: State, count: int) -> State:
+        """The state after so many steps of ``_step`` that no curve shows: only x is kept."""
+        walk, values = self.prober.walk(state.x, self.config.q), None
+        for t in range(state.steps, state.steps + count):
+            block, found = walk.look(t)
+            if not _finite(found):
+                return self._taken(self._after(state, walk.x, t, values), block, found)
+            values = found
+            v = self.difference.quotient(values, self.prober.mu)
+            c = self.estimator(v.to(walk.x.dtype), block)
+            block.move_(walk.x, *self._scaled(state, t, block.q, c))
+        return self._after(state, walk.x, state.steps + count, values)
+
+    def _after(self, state: State, x: Tensor, steps: int, values: Tensor | None) -> State:
+        """A state that has walked to x by a last step with those values, if by any."""
+        if values is None:
+            return state
+        q, walked = self.config.q, steps - state.steps
+        ledger = state.ledger.charge(walked * q, walked * self.difference.evaluations(q))
+        loss = values.select(1, 0) if self.observer.sees_loss else state.loss
+        return state.but(x=x.clone(), steps=steps, ledger=ledger, loss=loss)
+
+    def _unseen(self, state: State, goal: int) -> int:
+        """How many steps can be walked before one is recorded or the goal is reached."""
+        if state.lost or self.objective.stochastic:
+            return 0
+        spent, cost = self.spent(state), self.budget.cost(self.config.q)
+        to_grid = next_point(self.grid, spent) - spent
+        return min(to_grid // cost, -(-(goal - spent) // cost))
 
     @torch.no_grad()
     def advance(self, state: State, until: int | None = None) -> State:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
         goal = self.config.budget if until is None else until
         while self.spent(state) < goal and self.status(state) == RUNNING:
-            state = self._step(state)
+            unseen = self._unseen(state, goal)
+            state = self._walked(state, unseen) if unseen else self._step(state)
         if self.status(state) != RUNNING and state.curve.last_spent < self.spent(state):
             state = self.observer.record(state)
         return state
@@ -206,14 +246,14 @@ class Loop:
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.objective.fingerprint() | shape
 
-    def _moved(self, state: State, block: Block, c: Tensor) -> Tensor:
-        """x − η U c, with η in units of 1/L where the rule says so."""
-        eta = self.rule.size(state.steps, block.q)
+    def _scaled(self, state: State, t: int, q: int, c: Tensor) -> tuple[Tensor, float]:
+        """c and η of x − η U c, with η in units of 1/L where the rule says so."""
+        eta = self.rule.size(t, q)
         if not self.rule.needs_smoothness:
-            return block.moved(state.x, c, eta)
+            return c, eta
         if self.known_smoothness is not None:
-            return block.moved(state.x, c, eta / self.known_smoothness)
-        return block.moved(state.x, c * state.inverse_smoothness, eta)
+            return c, eta / self.known_smoothness
+        return c * state.inverse_smoothness, eta
 
     def _averaged(self, state: State, q: int) -> dict[str, Any]:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
@@ -281,8 +321,6 @@ class Loop:
             )
 
 
-def _not_finite(values: Tensor) -> Tensor | None:
-    """Which rows hold NaN or infinity; None where none does, which one sum tells."""
-    if isfinite(values.sum().item()):
-        return None
-    return ~values.isfinite().all(-1)
+def _finite(values: Tensor) -> bool:
+    """Whether none is NaN or infinity, which one sum tells."""
+    return isfinite(values.sum().item())

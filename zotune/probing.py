@@ -19,11 +19,47 @@ from zotune.objectives import Objective
 class Room(NamedTuple):
     """Points around x, and the parts of them that are filled apart."""
 
+    q: int
     points: Tensor
-    center: Tensor | None
-    """x itself, where it is among them."""
-    sides: Sequence[Tensor]
-    """x + mu·u of all directions, then x − mu·u where that is wanted."""
+    home: Tensor | None
+    """Where x itself stands, where it is among them, (replicates, d)."""
+    sides: Sequence[tuple[float, Tensor]]
+    """How far along u to go, mu and maybe −mu, and where the points of all directions stand."""
+
+    def around(self, x: Tensor, rows: Tensor) -> Tensor:
+        """The points around x."""
+        if self.home is not None:
+            self.home.copy_(x)
+        x = x.unsqueeze(1)
+        for reach, side in self.sides:
+            torch.add(x, rows, alpha=reach, out=side)
+        return self.points
+
+
+class Walk:
+    """Step after step around an x that moves in place, with nothing looked up twice.
+
+    What stands between two evaluations finds its caches emptied by them, and there a function
+    that is called or a view that is made costs as much as a small product.
+    """
+
+    def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
+        """``room`` is given where the points of all steps may stand in it."""
+        self._prober, self._q, self._room = prober, q, room
+        home = None if room is None else room.home
+        self.x = x.clone() if home is None else home.copy_(x)
+        """Where the walk is, to be moved in place."""
+        self._x = self.x.unsqueeze(1)
+
+    def look(self, step: int) -> tuple[Block, Tensor]:
+        """The block of a step, and all its values around x."""
+        prober, room = self._prober, self._room
+        block = prober.block(step, self._q)
+        if room is None or block.dense is None:
+            return block, prober.values(self.x, step, block)
+        for reach, side in room.sides:
+            torch.add(self._x, block.dense, alpha=reach, out=side)
+        return block, prober.objective.sample(prober.batch_keys, step)(room.points)
 
 
 class Prober:
@@ -36,29 +72,42 @@ class Prober:
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._replicates = config.replicates
         self._memory = config.block_bytes
+        vectors = config.replicates * objective.dim * objective.dtype.itemsize
+        self._most = config.block_bytes // vectors
+        """Directions whose block fits in the memory allowed."""
         keys = replicate_keys("directions", config.seed, config.rows)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
-        self._batch_keys = replicate_keys("batches", config.seed, config.rows)
-        self._rows = torch.empty(0)
-        self._points: tuple[tuple[bool, int], Room] | None = None
+        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self._coordinates = range(objective.dim)
+        self._rows = self._vectors(0)
+        self._room: Room | None = None
+
+    def walk(self, x: Tensor, q: int) -> Walk:
+        """Steps of q directions from x on."""
+        stays = self.objective.reuses_points and q <= self._most
+        return Walk(self, x, q, self._whole_room(q) if stays else None)
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
 
         A dense block lives in a buffer that the next one overwrites.
         """
-        if self._bytes(q) > self._memory:
+        if q > self._most:
             return self._replayed(step, q)
-        self._rows = self._room(self._rows, q)
+        if q != self._rows.shape[1]:
+            self._rows = self._vectors(q)
         rows = self._sampler.block(self._rows, step)
         return DenseBlock(rows, orthogonal=self.directions.orthogonal)
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
-        if self._bytes(block.q) <= self._memory:
-            return self._piece(x, step, block, range(block.q), alive)
+        if block.dense is not None:
+            points = self._whole_room(block.q).around(x, block.dense)
+            if alive is None:
+                return self.objective.sample(self.batch_keys, step)(points)
+            return self.sample(points, step, alive)
         parts = self._parts(block.q)
-        pieces = [self._piece(x, step, block, part, alive) for part in parts]
+        pieces = [self.sample(self._part_around(x, block, part), step, alive) for part in parts]
         values = pieces[0].new_empty(len(x), self.difference.evaluations(block.q))
         for part, piece in zip(parts, pieces, strict=True):
             columns = torch.cat([torch.arange(s.start, s.stop) for s in self._columns(part, block)])
@@ -69,18 +118,18 @@ class Prober:
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """All values of a step, and ∇f at x where it comes with them for nothing."""
-        fits = self._bytes(block.q) <= self._memory
-        whole = alive is None and fits and self.difference.knows_center
-        if self.objective.stochastic or not whole:
+        knows_center = self.difference.knows_center and not self.objective.stochastic
+        if block.dense is None or alive is not None or not knows_center:
             return self.values(x, step, block, alive), None
-        return self.objective.values_and_gradient(self._around(x, block, range(block.q)))
+        points = self._whole_room(block.q).around(x, block.dense)
+        return self.objective.values_and_gradient(points)
 
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
         """f as the step sees it, (replicates, n, d) → (replicates, n)."""
         if alive is None:
-            return self.objective.sample(self._batch_keys, step)(points)
+            return self.objective.sample(self.batch_keys, step)(points)
         values = points.new_full(points.shape[:2], torch.nan, dtype=self.objective.value_dtype)
-        keys = self._batch_keys[alive.cpu().numpy()]
+        keys = self.batch_keys[alive.cpu().numpy()]
         values[alive] = self.objective.sample(keys, step)(points[alive])
         return values
 
@@ -90,21 +139,18 @@ class Prober:
         wanted = u != 0
         return ((x + self.mu * u == x) & wanted).sum() / wanted.sum()
 
-    def _piece(
-        self, x: Tensor, step: int, block: Block, part: range, alive: Tensor | None
-    ) -> Tensor:
-        """Values at the points of some directions, and at x with the first of them."""
-        return self.sample(self._around(x, block, part), step, alive)
-
-    def _around(self, x: Tensor, block: Block, part: range) -> Tensor:
+    def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
-        room = self._buffer(self.difference.knows_center and part.start == 0, len(part))
-        x, rows = x.unsqueeze(1), block.rows(part, range(self.objective.dim))
-        if room.center is not None:
-            room.center.copy_(x)
-        for sign, side in zip(self.difference.signs, room.sides, strict=True):
-            torch.add(x, rows, alpha=sign * self.mu, out=side)
-        return room.points
+        room = self._place(len(part), center=self.difference.knows_center and part.start == 0)
+        return room.around(x, block.rows(part, self._coordinates))
+
+    def _whole_room(self, q: int) -> Room:
+        """Room for all points of a step; another one each time where the objective may keep it."""
+        if self._room is not None and self._room.q == q:
+            return self._room
+        room = self._place(q, center=self.difference.knows_center)
+        self._room = room if self.objective.reuses_points else None
+        return room
 
     def _columns(self, part: range, block: Block) -> list[slice]:
         """Where the values of some directions stand among all of a step."""
@@ -114,25 +160,21 @@ class Prober:
 
     def _parts(self, q: int) -> list[range]:
         """Directions in pieces whose points fit in the memory allowed."""
-        size = max(1, self._memory // self._bytes(1))
+        size = max(1, self._most)
         return [range(start, min(start + size, q)) for start in range(0, q, size)]
 
-    def _buffer(self, center: bool, n: int) -> Room:
-        """Room for the points of n directions, used again unless the objective may keep them."""
-        if self._points is not None and self._points[0] == (center, n):
-            return self._points[1]
-        points = self._room(torch.empty(0), center + n * len(self.difference.signs))
+    def _place(self, n: int, *, center: bool) -> Room:
+        """Room for the points of n directions, and for x where it is among them."""
+        signs = self.difference.signs
+        points = self._vectors(center + n * len(signs))
         sides = torch.split(points[:, int(center) :], n, dim=1)
-        room = Room(points, points[:, :1] if center else None, sides)
-        if self.objective.reuses_points:
-            self._points = (center, n), room
-        return room
+        reach = [sign * self.mu for sign in signs]
+        home = points[:, 0] if center else None
+        return Room(n, points, home, list(zip(reach, sides, strict=True)))
 
-    def _room(self, buffer: Tensor, n: int) -> Tensor:
-        """The buffer if it holds n vectors a replicate, else a new one."""
+    def _vectors(self, n: int) -> Tensor:
+        """Room for n vectors a replicate."""
         shape = (self._replicates, n, self.objective.dim)
-        if buffer.shape == shape:
-            return buffer
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
 
     def _replayed(self, step: int, q: int) -> ReplayedBlock:
@@ -144,7 +186,3 @@ class Prober:
             max_bytes=self._memory,
             orthogonal=self.directions.orthogonal,
         )
-
-    def _bytes(self, n: int) -> int:
-        """Memory of n vectors a replicate."""
-        return self._replicates * n * self.objective.dim * self.objective.dtype.itemsize

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import cos, pi, sqrt
 
 from zotune.directions import Directions
@@ -58,7 +59,7 @@ class StepRule:
     dim: int
     estimator: Estimator
     directions: Directions
-    _known: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
+    _sizes: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         one_of("step", self.name, STEPS)
@@ -72,18 +73,19 @@ class StepRule:
                 "declares none; give step='constant' with eta, or register it with moments"
             )
 
-    @property
+    @cached_property
     def needs_smoothness(self) -> bool:
         """Whether the step has to be divided by L."""
         return self.name == THEORY
 
     def size(self, t: int, q: int) -> float:
         """The step (times L under ``theory``) for step t, rescaled where the block has shrunk."""
-        eta = 1.0 if self.eta is None else self.eta
-        if self.name == THEORY:
-            return eta * self._best(q)
-        decay = sqrt(t + 1) if self.name == SQRT_DECAY else 1.0
-        return eta / decay * self._best(q) / self._best(self.q)
+        if q not in self._sizes:
+            eta = 1.0 if self.eta is None else self.eta
+            best = self._best(q)
+            self._sizes[q] = eta * (best if self.name == THEORY else best / self._best(self.q))
+        size = self._sizes[q]
+        return size / sqrt(t + 1) if self.name == SQRT_DECAY else size
 
     def weight(self, t: int, q: int) -> float:
         """The weight of x_t in the average iterate: the step times E gᵀĝ / ‖g‖²."""
@@ -93,8 +95,5 @@ class StepRule:
 
     def _best(self, q: int) -> float:
         """The theory step times L; q itself where the estimator declares no moments."""
-        if q not in self._known:
-            moments = self.estimator.moments
-            best = float(q) if moments is None else moments(self.directions, q, self.dim).step
-            self._known[q] = best
-        return self._known[q]
+        moments = self.estimator.moments
+        return float(q) if moments is None else moments(self.directions, q, self.dim).step

@@ -24,6 +24,12 @@ def test_gradient_optimum_and_constants_are_those_of_the_function() -> None:
     assert f.gamma == pytest.approx(float(eigenvalues[0]))
 
 
+@pytest.mark.parametrize("condition", [None, 100.0])
+def test_the_matrix_is_its_own_transpose_to_the_last_digit(condition: float | None) -> None:
+    a = Quadratic(dim=200, condition=condition).a
+    assert torch.equal(a, a.mT)
+
+
 def test_the_condition_is_what_was_asked_for() -> None:
     f = Quadratic(dim=30, condition=50.0)
     assert f.L is not None

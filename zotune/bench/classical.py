@@ -122,7 +122,7 @@ def classical(
     *,
     dim: int = 1000,
     block_sizes: tuple[int, ...] = (1, 10, 100, 1000),
-    rounds: int = 7,
+    rounds: int = 21,
     on_case: Callable[[str], None] = lambda case: None,
 ) -> Iterator[Measurement]:
     """Measure every problem, estimator and q, one thread, ten replicates."""
@@ -148,7 +148,8 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
             for peer, make in installed().items()
         }
         works[PAIRS] = steps(objective, "avg", q // 2, count, CENTRAL)
-    times = interleave({"limit": repeated(limit(objective, q), count)} | works, rounds=rounds)
+    limits = {"limit": repeated(limit(objective, q), count)}
+    times = interleave(limits | works, rounds=rounds, seconds=0.1)
     for estimator in works:
         step = median(times[estimator]) / count
         evaluations = q if estimator in (PAIRS, OPEN_ES) else q + 1

@@ -29,8 +29,6 @@ SHARED_STEPS = 8
 """Steps whose first directions share a tile."""
 FIRSTS = -1
 """The address of that tile among those of a step."""
-_NOWHERE = -1
-"""Of a tile that is not drawn yet."""
 TOGETHER = 2**17
 """Values of several replicates that are drawn before one copy; more would leave the cache."""
 
@@ -76,7 +74,7 @@ class TiledSampler(Sampler):
         self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
         self._generators = Generators(keys, device)
         self._scratches: dict[tuple[int, int], Tensor] = {}
-        self._firsts: tuple[int, Tensor, Sequence[Tensor]] | None = None
+        self._firsts: tuple[int | None, Tensor, Sequence[Tensor]] | None = None
         self._shows_firsts = type(self).fill is TiledSampler.fill and bool(self._shared_steps)
 
     @abstractmethod
@@ -127,7 +125,7 @@ class TiledSampler(Sampler):
         if self._firsts is None or self._firsts[1].dtype != dtype:
             shape = (len(self.keys), SHARED_STEPS, self.dim)
             kept = torch.empty(shape, dtype=dtype, device=self.device)
-            self._firsts = _NOWHERE, kept, torch.split(kept, 1, dim=1)
+            self._firsts = None, kept, torch.split(kept, 1, dim=1)
         at, kept, rows = self._firsts
         if at != tile:
             for replicates, drawn in self._drawn(tile, FIRSTS, 0, (SHARED_STEPS, self._width)):

@@ -56,6 +56,7 @@ class Quadratic(Objective):
         b = torch.from_numpy(rng.standard_normal(dim))
         start = torch.from_numpy(rng.standard_normal(dim))
         a = _gram(matrix, epsilon) if condition is None else _conditioned(matrix, condition)
+        a = (a + a.mT) / 2  # a product is symmetric but for its last digits
         eigenvalues = torch.linalg.eigvalsh(a)
         solution = torch.cholesky_solve(-b[:, None], torch.linalg.cholesky(a))[:, 0]
         self.L, self.gamma = float(eigenvalues[-1]), float(eigenvalues[0])
@@ -66,18 +67,21 @@ class Quadratic(Objective):
 
     def values(self, points: Tensor) -> Tensor:
         """½ xᵀAx + bᵀx = xᵀ(½Ax + b)."""
-        half_gradient = torch.addmm(self.b, points, self.a, alpha=0.5)
-        return half_gradient.mul_(points).sum(-1)
+        return self._half_gradient(points).mul_(points).sum(-1)
 
     def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Ax + b = 2(½Ax + b) − b, from the product that the values need."""
-        half_gradient = torch.addmm(self.b, points.flatten(0, 1), self.a, alpha=0.5).view_as(points)
+        half_gradient = self._half_gradient(points.flatten(0, 1)).view_as(points)
         gradient = torch.sub(2 * half_gradient[:, 0], self.b)
         return half_gradient.mul_(points).sum(-1), gradient
 
     def gradient(self, x: Tensor) -> Tensor:
         """Ax + b."""
         return torch.addmm(self.b, x, self.a)
+
+    def _half_gradient(self, points: Tensor) -> Tensor:
+        """½Ax + b. A is its own transpose, by which few points are multiplied a quarter faster."""
+        return torch.addmm(self.b, points, self.a.mT, alpha=0.5)
 
     def start(self) -> Tensor:
         """Standard normal, fixed by the seed."""
