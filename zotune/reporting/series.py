@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zotune.copies import without_copies
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -86,20 +88,19 @@ def from_trials(trials: Iterable[TrialRecord]) -> list[Series]:
         if len(trial.curve) and trial.status != "failed":
             key = {k: v for k, v in flat(trial.config) if k not in REPEATED}
             groups[json.dumps(key, sort_keys=True, default=str)].append(trial)
-    return sorted((_pooled(_without_copies(group)) for group in groups.values()), key=_order)
+    kept = (without_copies(group, same=_whole, spent=_spent) for group in groups.values())
+    return sorted(map(_pooled, kept), key=_order)
 
 
-def _without_copies(group: list[TrialRecord]) -> list[TrialRecord]:
-    """One trial of each configuration with its seed, the one that went furthest.
+def _whole(trial: TrialRecord) -> str:
+    """The whole configuration with its seed; trials without a seed may differ."""
+    if "seed" not in trial.config:
+        return trial.run_id
+    return json.dumps(dict(flat(trial.config)), sort_keys=True, default=str)
 
-    Others are the same run made twice, and no replicates. Without a seed they may differ.
-    """
-    furthest: dict[str, TrialRecord] = {}
-    for trial in sorted(group, key=lambda trial: float(trial.curve["spent"].iloc[-1])):
-        whole = json.dumps(dict(flat(trial.config)), sort_keys=True, default=str)
-        furthest[whole if "seed" in trial.config else trial.run_id] = trial
-    kept = {id(trial) for trial in furthest.values()}
-    return [trial for trial in group if id(trial) in kept]
+
+def _spent(trial: TrialRecord) -> float:
+    return float(trial.curve["spent"].iloc[-1])
 
 
 def _pooled(group: list[TrialRecord]) -> Series:

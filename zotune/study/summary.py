@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from zotune.copies import without_copies
 from zotune.study.points import label, place, setting, short
 from zotune.study.running import Outcome
 from zotune.study.verdicts import verdicts_of
@@ -62,7 +63,8 @@ def entries(outcome: Outcome) -> list[Entry]:
     for result in _each(outcome.results):
         if result.error is None and result.metrics and "loss" in result.metrics:
             groups[str([setting(result.config, key) for key in searched])].append(result)
-    found = (_entry(_without_copies(group), searched, unfinished) for group in groups.values())
+    kept = (without_copies(group, same=_whole, spent=_spent) for group in groups.values())
+    found = (_entry(group, searched, unfinished) for group in kept)
     return sorted(found, key=lambda entry: entry.loss)
 
 
@@ -70,18 +72,13 @@ def _each(results: tune.ResultGrid) -> list[tune.Result]:
     return [results[at] for at in range(len(results))]
 
 
-def _without_copies(group: list[tune.Result]) -> list[tune.Result]:
-    """One trial of each whole configuration, the one that went furthest.
+def _whole(result: tune.Result) -> str:
+    """The whole configuration, seed and replicates too."""
+    return json.dumps(result.config, sort_keys=True, default=str)
 
-    Trials that agree in seed and replicates too are one run made twice: no further replicates.
-    """
-    furthest: dict[str, tune.Result] = {}
-    for result in group:
-        key = json.dumps(result.config, sort_keys=True, default=str)
-        kept = furthest.setdefault(key, result)
-        if (result.metrics or {})["spent"] > (kept.metrics or {})["spent"]:
-            furthest[key] = result
-    return list(furthest.values())
+
+def _spent(result: tune.Result) -> float:
+    return float((result.metrics or {})["spent"])
 
 
 def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> Entry:
