@@ -88,6 +88,8 @@ class Observer:
         """Evaluate the replicates that still run; the others stay where they ended."""
         loss = torch.full_like(state.loss, torch.nan)
         alive = ~state.diverged
+        if not bool(alive.any()):
+            return state, loss
         loss[alive] = self.losses(state.x[alive])
         return state.but(ledger=state.ledger.monitor()), loss
 
