@@ -96,8 +96,8 @@ class Prober:
             return self._replayed(step, q)
         if q != self._rows.shape[1]:
             self._rows = self._vectors(q)
-        rows = self._sampler.block(self._rows, step)
-        return DenseBlock(rows, orthogonal=self.directions.orthogonal)
+        self._sampler.fill(self._rows, step, range(q), self._coordinates)
+        return DenseBlock(self._rows, orthogonal=self.directions.orthogonal)
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""

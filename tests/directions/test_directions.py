@@ -62,15 +62,13 @@ def test_a_direction_longer_than_a_tile_is_the_same_in_parts(kind: Directions) -
 
 
 @KINDS
-def test_the_block_of_a_step_is_what_is_filled_in(kind: Directions) -> None:
-    """Whatever was asked for before: steps to and fro, other sizes, another precision."""
-    source = sampler(kind, 50, range(2))
-    for step, q in ((0, 2), (1, 1), (9, 1), (8, 1), (0, 3), (-1, 1), (7, 2)):
-        drawn = source.block(torch.empty(2, q, 50, dtype=torch.float64), step)
-        assert torch.equal(drawn, block(kind, 50, q, step, replicates=range(2)))
-    narrow = source.block(torch.empty(2, 1, 50), 7)
-    assert narrow.dtype == torch.float32
-    assert torch.allclose(narrow.double(), drawn[:, :1], rtol=1e-6, atol=1e-6)
+def test_what_a_sampler_has_drawn_before_changes_nothing(kind: Directions) -> None:
+    """Steps to and fro, other sizes, and the step before the first, where curvature is probed."""
+    source = sampler(kind, 50)
+    for step, q in ((-1, 1), (0, 2), (1, 1), (9, 1), (8, 1), (0, 3), (-1, 2), (7, 2)):
+        drawn = torch.empty(3, q, 50, dtype=torch.float64)
+        source.fill(drawn, step, range(q), range(50))
+        assert torch.equal(drawn, block(kind, 50, q, step))
 
 
 @KINDS

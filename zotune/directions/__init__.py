@@ -50,11 +50,6 @@ class Sampler(ABC):
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Write directions ``queries`` at ``coordinates`` to ``out`` (replicates, queries, …)."""
 
-    def block(self, out: Tensor, step: int) -> Tensor:
-        """The first directions of a step, in ``out`` or where they stand already, to be read."""
-        self.fill(out, step, range(out.shape[1]), range(self.dim))
-        return out
-
 
 class TiledSampler(Sampler):
     """Independent entries, drawn in tiles of whole rows or, for long rows, of fixed chunks.
@@ -74,18 +69,11 @@ class TiledSampler(Sampler):
         self._shared_steps = SHARED_STEPS if self._rows >= SHARED_STEPS else 0
         self._generators = Generators(keys, device)
         self._scratches: dict[tuple[int, int], Tensor] = {}
-        self._firsts: tuple[int | None, Tensor, Sequence[Tensor]] | None = None
-        self._shows_firsts = type(self).fill is TiledSampler.fill and bool(self._shared_steps)
+        self._firsts: tuple[int | None, Sequence[Tensor], Sequence[Tensor]] | None = None
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
         """Fill a contiguous ``out`` (rows, width) from the generator."""
-
-    def block(self, out: Tensor, step: int) -> Tensor:
-        """A view of what is kept where one direction is wanted."""
-        if self._shows_firsts and out.shape[1] == 1:
-            return self._first(step, out.dtype)
-        return super().block(out, step)
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
@@ -96,7 +84,9 @@ class TiledSampler(Sampler):
             return
         if self._shared_steps:
             if queries.start == 0:
-                first = self._first(step, out.dtype).narrow(2, coordinates.start, len(coordinates))
+                first = self._first(step)
+                if len(coordinates) != self.dim:
+                    first = first.narrow(2, coordinates.start, len(coordinates))
                 out.narrow(1, 0, 1).copy_(first)
                 if len(queries) == 1:
                     return
@@ -119,18 +109,18 @@ class TiledSampler(Sampler):
             and out.stride(-1) == 1
         )
 
-    def _first(self, step: int, dtype: torch.dtype) -> Tensor:
+    def _first(self, step: int) -> Tensor:
         """The first direction of a step, (replicates, 1, d), kept with those beside it."""
         tile, row = divmod(step, self._shared_steps)
-        if self._firsts is None or self._firsts[1].dtype != dtype:
-            shape = (len(self.keys), SHARED_STEPS, self.dim)
-            kept = torch.empty(shape, dtype=dtype, device=self.device)
-            self._firsts = None, kept, torch.split(kept, 1, dim=1)
-        at, kept, rows = self._firsts
+        if self._firsts is None:
+            shape = (len(self.keys), SHARED_STEPS, self._width)
+            kept = torch.empty(shape, dtype=torch.float32, device=self.device)
+            self._firsts = None, kept.unbind(), torch.split(kept[..., : self.dim], 1, dim=1)
+        at, tiles, rows = self._firsts
         if at != tile:
-            for replicates, drawn in self._drawn(tile, FIRSTS, 0, (SHARED_STEPS, self._width)):
-                kept[replicates].copy_(drawn[..., : self.dim])
-            self._firsts = tile, kept, rows
+            for out, generator in zip(tiles, self._generators.at(tile, FIRSTS, 0), strict=True):
+                self._draw(out, generator)
+            self._firsts = tile, tiles, rows
         return rows[row]
 
     def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
