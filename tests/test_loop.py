@@ -113,6 +113,20 @@ def test_a_step_that_fails_between_two_points_of_the_curve_is_evaluated_once() -
     assert torch.equal(state.x, tame.advance(tame.init(), 20).x)
 
 
+def test_a_batched_function_may_answer_in_a_buffer_of_its_own() -> None:
+    buffer = torch.empty(3, dtype=torch.float64)
+
+    def bowl_in_place(x: Tensor) -> Tensor:
+        return torch.sum(x.square(), -1, out=buffer[: len(x)])
+
+    objective = zotune.objective(bowl_in_place, 4, batched=True, L=2.0)
+    loop = loop_of(objective, [1.0] * 4, budget=200)
+    state = loop.advance(loop.init())
+    assert float(state.start_loss) == 4
+    assert float(state.best_loss) < 1e-3
+    assert float(state.loss) == pytest.approx(float(state.x.square().sum()))
+
+
 def test_configurations_share_their_draws(bowl: zotune.Objective) -> None:
     few, many = loop_of(bowl, q=2), loop_of(bowl, q=5, estimator="avg")
     everything = (range(2), range(10))

@@ -48,13 +48,9 @@ class Block(ABC):
     def combine(self, c: Tensor) -> Tensor:
         """U·c, (replicates, d)."""
 
-    def moved(self, x: Tensor, a: Tensor, scale: float) -> Tensor:
-        """x − scale · U·a, (replicates, d)."""
-        return torch.sub(x, self.combine(a), alpha=scale)
-
     def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
-        """The same in place."""
-        x.copy_(self.moved(x, a, scale))
+        """x ← x − scale · U·a, in place."""
+        x.sub_(self.combine(a), alpha=scale)
 
     @abstractmethod
     def rows(self, queries: range, coordinates: range) -> Tensor:
@@ -87,19 +83,13 @@ class DenseBlock(Block):
             return c * self.dense[:, 0]  # a library's product costs more to call than to do
         return torch.bmm(c[:, None], self.dense)[:, 0]
 
-    def moved(self, x: Tensor, a: Tensor, scale: float) -> Tensor:
-        """x − scale · U·a in one operation."""
-        if self.q == 1:
-            return torch.addcmul(x, a, self.dense.select(1, 0), value=-scale)
-        moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self.dense, alpha=-scale)
-        return moved.squeeze(1)
-
     def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
-        """The same in place, without a copy where that rounds alike."""
+        """x ← x − scale · U·a in one operation, which rounds alike wherever x stands."""
         if self.q == 1:
             x.addcmul_(a, self.dense.select(1, 0), value=-scale)
         else:
-            super().move_(x, a, scale)
+            moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self.dense, alpha=-scale)
+            x.copy_(moved.squeeze(1))
 
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """A view of the stored rows."""

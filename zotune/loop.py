@@ -133,7 +133,7 @@ class Loop:
         *,
         records: bool = False,
     ) -> State:
-        """The state after a step with these values; before it moves it may be recorded."""
+        """The state after a step with these values, which is recorded before it moves if told."""
         v = self.difference.quotient(values, self.prober.mu)
         failed = None if _finite(values) else ~values.isfinite().all(-1)
         if failed is not None:
@@ -153,8 +153,10 @@ class Loop:
         if failed is not None:
             changes["diverged"] = state.diverged | failed
             changes["lost"] = int(changes["diverged"].sum())
+        x = state.x.clone()
+        block.move_(x, *self._scaled(state, state.steps, block.q, c))
         return state.but(
-            x=block.moved(state.x, *self._scaled(state, state.steps, block.q, c)),
+            x=x,
             steps=state.steps + 1,
             ledger=state.ledger.charge(block.q, self.difference.evaluations(block.q)),
             **changes,
@@ -163,25 +165,25 @@ class Loop:
 
     def _walked(self, state: State, count: int) -> State:
         """The state after so many steps of ``_step`` that no curve shows: only x is kept."""
-        walk, values = self.prober.walk(state.x, self.config.q), None
+        walk, last = self.prober.walk(state.x, self.config.q), None
         for t in range(state.steps, state.steps + count):
-            block, found = walk.look(t)
-            if not _finite(found):
-                return self._taken(self._after(state, walk.x, t, values), block, found)
-            values = found
+            block, values = walk.look(t)
+            if not _finite(values):
+                before = state if last is None else self._after(state, walk.x, t, last)
+                return self._taken(before, block, values)
+            last = values
             v = self.difference.quotient(values, self.prober.mu)
             c = self.estimator(v.to(walk.x.dtype), block)
             block.move_(walk.x, *self._scaled(state, t, block.q, c))
         return self._after(state, walk.x, state.steps + count, values)
 
-    def _after(self, state: State, x: Tensor, steps: int, values: Tensor | None) -> State:
-        """A state that has walked to x by a last step with those values, if by any."""
-        if values is None:
-            return state
+    def _after(self, state: State, x: Tensor, steps: int, values: Tensor) -> State:
+        """A state that has walked to x by a last step with those values."""
         q, walked = self.config.q, steps - state.steps
         ledger = state.ledger.charge(walked * q, walked * self.difference.evaluations(q))
         loss = values.select(1, 0) if self.observer.sees_loss else state.loss
-        return state.but(x=x.clone(), steps=steps, ledger=ledger, loss=loss)
+        x = x.clone(memory_format=torch.contiguous_format)
+        return state.but(x=x, steps=steps, ledger=ledger, loss=loss)
 
     def _unseen(self, state: State, goal: int) -> int:
         """How many steps can be walked before one is recorded or the goal is reached."""

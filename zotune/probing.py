@@ -30,17 +30,21 @@ class Room(NamedTuple):
         """The points around x."""
         if self.home is not None:
             self.home.copy_(x)
-        x = x.unsqueeze(1)
+        return self.spread(x.unsqueeze(1), rows)
+
+    def spread(self, x: Tensor, rows: Tensor) -> Tensor:
+        """The points around an x (replicates, 1, d) that stands at home, if there is one."""
         for reach, side in self.sides:
             torch.add(x, rows, alpha=reach, out=side)
         return self.points
 
 
 class Walk:
-    """Step after step around an x that moves in place, with nothing looked up twice.
+    """Step after step around an ``x`` that the caller moves in place.
 
-    What stands between two evaluations finds its caches emptied by them, and there a function
-    that is called or a view that is made costs as much as a small product.
+    It stands among its points where the objective lets them stay. What is done between two
+    evaluations finds its caches emptied by them, and there a call or a view costs as much as a
+    small product: nothing is looked up or copied twice.
     """
 
     def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
@@ -48,7 +52,6 @@ class Walk:
         self._prober, self._q, self._room = prober, q, room
         home = None if room is None else room.home
         self.x = x.clone() if home is None else home.copy_(x)
-        """Where the walk is, to be moved in place."""
         self._x = self.x.unsqueeze(1)
 
     def look(self, step: int) -> tuple[Block, Tensor]:
@@ -57,9 +60,8 @@ class Walk:
         block = prober.block(step, self._q)
         if room is None or block.dense is None:
             return block, prober.values(self.x, step, block)
-        for reach, side in room.sides:
-            torch.add(self._x, block.dense, alpha=reach, out=side)
-        return block, prober.objective.sample(prober.batch_keys, step)(room.points)
+        points = room.spread(self._x, block.dense)
+        return block, prober.objective.sample(prober.batch_keys, step)(points)
 
 
 class Prober:
@@ -72,8 +74,8 @@ class Prober:
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._replicates = config.replicates
         self._memory = config.block_bytes
-        vectors = config.replicates * objective.dim * objective.dtype.itemsize
-        self._most = config.block_bytes // vectors
+        one = config.replicates * objective.dim * objective.dtype.itemsize
+        self._most = config.block_bytes // one
         """Directions whose block fits in the memory allowed."""
         keys = replicate_keys("directions", config.seed, config.rows)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
@@ -141,14 +143,14 @@ class Prober:
 
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
-        room = self._place(len(part), center=self.difference.knows_center and part.start == 0)
+        room = self._new_room(len(part), center=self.difference.knows_center and part.start == 0)
         return room.around(x, block.rows(part, self._coordinates))
 
     def _whole_room(self, q: int) -> Room:
         """Room for all points of a step; another one each time where the objective may keep it."""
         if self._room is not None and self._room.q == q:
             return self._room
-        room = self._place(q, center=self.difference.knows_center)
+        room = self._new_room(q, center=self.difference.knows_center)
         self._room = room if self.objective.reuses_points else None
         return room
 
@@ -163,7 +165,7 @@ class Prober:
         size = max(1, self._most)
         return [range(start, min(start + size, q)) for start in range(0, q, size)]
 
-    def _place(self, n: int, *, center: bool) -> Room:
+    def _new_room(self, n: int, *, center: bool) -> Room:
         """Room for the points of n directions, and for x where it is among them."""
         signs = self.difference.signs
         points = self._vectors(center + n * len(signs))

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import cos, pi, sqrt
 
 from zotune.directions import Directions
@@ -59,7 +58,7 @@ class StepRule:
     dim: int
     estimator: Estimator
     directions: Directions
-    _sizes: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
+    _sizes: dict[int, float] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         one_of("step", self.name, STEPS)
@@ -73,7 +72,7 @@ class StepRule:
                 "declares none; give step='constant' with eta, or register it with moments"
             )
 
-    @cached_property
+    @property
     def needs_smoothness(self) -> bool:
         """Whether the step has to be divided by L."""
         return self.name == THEORY

@@ -67,8 +67,12 @@ def test_what_a_sampler_has_drawn_before_changes_nothing(kind: Directions) -> No
     source = sampler(kind, 50)
     for step, q in ((-1, 1), (0, 2), (1, 1), (9, 1), (8, 1), (0, 3), (-1, 2), (7, 2)):
         drawn = torch.empty(3, q, 50, dtype=torch.float64)
-        source.fill(drawn, step, range(q), range(50))
-        assert torch.equal(drawn, block(kind, 50, q, step))
+        narrow = drawn.float()
+        for out in (drawn, narrow):
+            source.fill(out, step, range(q), range(50))
+        expected = block(kind, 50, q, step)
+        assert torch.equal(drawn, expected)
+        assert torch.allclose(narrow.double(), expected, rtol=1e-6, atol=1e-6)
 
 
 @KINDS

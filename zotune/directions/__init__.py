@@ -118,6 +118,7 @@ class TiledSampler(Sampler):
             self._firsts = None, kept.unbind(), torch.split(kept[..., : self.dim], 1, dim=1)
         at, tiles, rows = self._firsts
         if at != tile:
+            self._firsts = None, tiles, rows  # an interrupt must not leave half of it as drawn
             for out, generator in zip(tiles, self._generators.at(tile, FIRSTS, 0), strict=True):
                 self._draw(out, generator)
             self._firsts = tile, tiles, rows

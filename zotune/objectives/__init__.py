@@ -38,7 +38,7 @@ class Objective:
     stochastic: ClassVar[bool] = False
     """Whether a step sees the function through a mini-batch."""
     reuses_points: ClassVar[bool] = False
-    """Whether ``values`` promises not to keep the points it is given."""
+    """Whether ``values`` and ``sample`` promise neither to keep nor to change their points."""
     L: float | None = None
     """Lipschitz constant of the gradient."""
     gamma: float | None = None
@@ -153,7 +153,7 @@ class CallableObjective(Objective):
                 f"got shape {tuple(values.shape)} of {dtype_name(values.dtype)}; "
                 "leave batched=False for a function of one vector"
             )
-        return values.detach().to(self.value_dtype)
+        return values.detach().to(self.value_dtype, copy=True)  # it may be a buffer of the user's
 
 
 def _number(result: Any) -> float:

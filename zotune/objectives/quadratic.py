@@ -80,7 +80,7 @@ class Quadratic(Objective):
         return torch.addmm(self.b, x, self.a)
 
     def _half_gradient(self, points: Tensor) -> Tensor:
-        """½Ax + b. A is its own transpose, by which few points are multiplied a quarter faster."""
+        """½Ax + b. A is its own transpose, and a product with that is faster for few points."""
         return torch.addmm(self.b, points, self.a.mT, alpha=0.5)
 
     def start(self) -> Tensor:
