@@ -13,6 +13,7 @@ import zotune
 from zotune.config import parse_config
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
 from zotune.errors import ConfigError, ObjectiveError
+from zotune.estimators import register
 from zotune.loop import Loop
 from zotune.objectives import build_problem
 
@@ -111,6 +112,43 @@ def test_a_step_that_fails_between_two_points_of_the_curve_is_evaluated_once() -
     assert calls == state.ledger.evaluations + state.ledger.monitored
     tame = loop_of(zotune.objective(lambda x: x.square().sum(), 3), [1.0, 1.0, 1.0], **settings)
     assert torch.equal(state.x, tame.advance(tame.init(), 20).x)
+
+
+class Walled(zotune.Objective):
+    """A bowl with a wall before its middle, finite again for an x that is lost."""
+
+    L = 2.0
+
+    def __init__(self, *, pure: bool) -> None:
+        super().__init__("walled", 3)
+        self.pure = pure  # type: ignore[misc]
+
+    def values(self, points: Tensor) -> Tensor:
+        square = points.nan_to_num(1, 1, 1).square().sum(-1)
+        return torch.where((points[:, 0] - 0.4).abs() < 0.1, torch.inf, square)
+
+
+@pytest.mark.parametrize("difference", ["forward", "central"])
+@pytest.mark.parametrize("estimator", ["avg", "align", "align-diag", "sign"])
+def test_a_wall_that_is_noticed_late_ends_a_replicate_where_it_stood(
+    estimator: str, difference: str
+) -> None:
+    register("sign", formula="U sign(v) / q")(lambda v, block: v.sign() / block.q)
+    settings = {"estimator": estimator, "difference": difference, "mu": 0.05}
+    settings |= {"step": "constant", "eta": 0.02}
+    ends = []
+    for pure in (False, True):
+        objective = Walled(pure=pure)
+        loop = loop_of(objective, [1.0] * 3, q=2, budget=900, replicates=4, points=2, **settings)
+        ends.append(loop.advance(loop.init()))
+    stepped = loop.init()
+    while loop.status(stepped) == RUNNING:
+        stepped = loop.step(stepped)
+    for end in ends:
+        assert end.diverged.any()
+        assert torch.equal(end.x, stepped.x)
+        assert torch.equal(end.loss, stepped.loss)
+        assert (end.steps, end.ledger.evaluations) == (stepped.steps, stepped.ledger.evaluations)
 
 
 def test_a_batched_function_may_answer_in_a_buffer_of_its_own() -> None:

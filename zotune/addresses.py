@@ -32,8 +32,9 @@ _MASK = 2**64 - 1
 _STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
 _WORDS = 624
 _LANES = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
-_AHEAD = 4  # steps whose states are computed at a time; more would crowd the cache
+_AHEAD = 8  # steps whose states are computed at a time
 _ALONG = 16  # chunks of a long direction whose states are computed at a time
+_NEAR = 2  # tiles of a step, after that of first directions, whose states are computed ahead
 
 
 def digest(*address: int | str) -> int:
@@ -91,14 +92,13 @@ class Generators:
         """Whether the first n of m draws equal n draws (in multiples of 16)."""
         self._keys = keys
         self._generator = torch.Generator(device=device)
-        self._ahead: tuple[int, npt.NDArray[np.uint32]] | None = None
-        self._along: dict[int, tuple[int, int, npt.NDArray[np.uint32]]] = {}
+        self._known: dict[int, tuple[tuple[int, ...], npt.NDArray[np.uint32]]] = {}
         if self.prefix_stable:
             self._state = _checked_state(self._generator)
             self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
 
     def at(self, step: int, tile: int, chunk: int) -> Iterator[torch.Generator]:
-        """The generator of each replicate in turn; use it before asking for the next."""
+        """The generator of each replicate in turn; use it before asking for another."""
         if self.prefix_stable:
             for words in self._states(step, tile, chunk):
                 self._words[:] = words
@@ -115,29 +115,23 @@ class Generators:
         return self._generator.set_state(self._state)
 
     def _states(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
-        """States at an address; those of the first tile are computed some steps ahead."""
-        if chunk and len(self._keys) == 1:
-            return self._states_along(step, tile, chunk)
-        if (tile, chunk) != (0, 0):
-            return _spread(extend(self._keys, step, tile, chunk))
-        block, offset = divmod(step, _AHEAD)
-        if self._ahead is None or self._ahead[0] != block:
-            steps = range(block * _AHEAD, (block + 1) * _AHEAD)
-            folded = np.array([_fold((t, tile, chunk)) for t in steps], dtype=np.uint64)
-            self._ahead = block, _spread(mix(self._keys + folded[:, None]))
-        states: npt.NDArray[np.uint32] = self._ahead[1][offset]
-        return states
+        """States at an address, computed with those that are wanted next.
 
-    def _states_along(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
-        """States of a direction's chunks, computed some at a time, for each tile apart."""
-        block, offset = divmod(chunk, _ALONG)
-        known = self._along.get(tile)
-        if known is None or known[:2] != (step, block):
-            chunks = range(block * _ALONG, (block + 1) * _ALONG)
-            folded = np.array([_fold((step, tile, c)) for c in chunks], dtype=np.uint64)
-            known = step, block, _spread(mix(self._keys + folded[:, None]))
-            self._along[tile] = known
-        states: npt.NDArray[np.uint32] = known[2][offset]
+        These are the next chunks of a direction that is alone, or the next steps' of a short one.
+        """
+        at: tuple[int, ...]
+        if chunk and len(self._keys) == 1:
+            group, offset = divmod(chunk, _ALONG)
+            at, next_ones = (step, group), [(step, tile, group * _ALONG + k) for k in range(_ALONG)]
+        elif not chunk and tile < _NEAR:
+            group, offset = divmod(step, _AHEAD)
+            at, next_ones = (group,), [(group * _AHEAD + k, tile, 0) for k in range(_AHEAD)]
+        else:
+            return _spread(extend(self._keys, step, tile, chunk))
+        if tile not in self._known or self._known[tile][0] != at:
+            folded = np.array([_fold(place) for place in next_ones], dtype=np.uint64)
+            self._known[tile] = at, _spread(mix(self._keys + folded[:, None]))
+        states: npt.NDArray[np.uint32] = self._known[tile][1][offset]
         return states
 
 

@@ -72,6 +72,7 @@ class DenseBlock(Block):
         self.dense = rows
         self.replicates, self.q, self.dim = rows.shape
         self.orthogonal = orthogonal
+        self._alone = rows.select(1, 0) if self.q == 1 else None
 
     def gram(self) -> Tensor:
         """UᵀU by one product."""
@@ -79,14 +80,14 @@ class DenseBlock(Block):
 
     def combine(self, c: Tensor) -> Tensor:
         """U·c by one product a replicate."""
-        if self.q == 1:
-            return c * self.dense[:, 0]  # a library's product costs more to call than to do
+        if self._alone is not None:
+            return c * self._alone  # a library's product costs more to call than to do
         return torch.bmm(c[:, None], self.dense)[:, 0]
 
     def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
         """x ← x − scale · U·a in one operation, which rounds alike wherever x stands."""
-        if self.q == 1:
-            x.addcmul_(a, self.dense.select(1, 0), value=-scale)
+        if self._alone is not None:
+            x.addcmul_(a, self._alone, value=-scale)
         else:
             moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self.dense, alpha=-scale)
             x.copy_(moved.squeeze(1))

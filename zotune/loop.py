@@ -64,6 +64,9 @@ class Loop:
         self.grid = budget_grid(config.budget, config.points)
         self.known_smoothness = config.L or objective.L
         """L as given, or as the objective knows it; None where it is estimated."""
+        self._estimates = self.rule.needs_smoothness and self.known_smoothness is None
+        self._hands_on = objective.pure and "linear" in self.estimator.claims
+        """Whether a value that is not finite is still to be seen in x, however much later."""
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
@@ -138,7 +141,7 @@ class Loop:
         failed = None if _finite(values) else ~values.isfinite().all(-1)
         if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
-        c = self.estimator(v.to(state.x.dtype), block)
+        c = self._coefficients(v, block)
 
         changes: dict[str, Any] = {}
         if records:
@@ -154,7 +157,7 @@ class Loop:
             changes["diverged"] = state.diverged | failed
             changes["lost"] = int(changes["diverged"].sum())
         x = state.x.clone()
-        block.move_(x, *self._scaled(state, state.steps, block.q, c))
+        block.move_(x, self._scaled(state, c), self._eta(state.steps, block.q))
         return state.but(
             x=x,
             steps=state.steps + 1,
@@ -164,18 +167,32 @@ class Loop:
         )
 
     def _walked(self, state: State, count: int) -> State:
-        """The state after so many steps of ``_step`` that no curve shows: only x is kept."""
-        walk, last = self.prober.walk(state.x, self.config.q), None
-        for t in range(state.steps, state.steps + count):
+        """The state after so many steps of ``_step`` that no curve shows: only x is kept.
+
+        What is not finite is found at the end where it cannot get lost before: a pure objective
+        is then asked for the same steps again, one by one.
+        """
+        q, mu, steps = self.config.q, self.prober.mu, range(state.steps, state.steps + count)
+        walk, last = self.prober.walk(state.x, q), None
+        etas = [self._eta(t, q) for t in steps]
+        for t, eta in zip(steps, etas, strict=True):
             block, values = walk.look(t)
-            if not _finite(values):
+            if not self._hands_on and not _finite(values):
                 before = state if last is None else self._after(state, walk.x, t, last)
                 return self._taken(before, block, values)
             last = values
-            v = self.difference.quotient(values, self.prober.mu)
-            c = self.estimator(v.to(walk.x.dtype), block)
-            block.move_(walk.x, *self._scaled(state, t, block.q, c))
-        return self._after(state, walk.x, state.steps + count, values)
+            c = self._coefficients(self.difference.quotient(values, mu), block)
+            block.move_(walk.x, self._scaled(state, c), eta)
+        if self._hands_on and not (_finite(values) and _finite(walk.x)):
+            return self._stepped(state, count)
+        return self._after(state, walk.x, steps.stop, values)
+
+    def _stepped(self, state: State, count: int) -> State:
+        """The state after so many steps, or after one that has lost a replicate."""
+        lost = state.lost
+        while count and state.lost == lost:
+            state, count = self._step(state), count - 1
+        return state
 
     def _after(self, state: State, x: Tensor, steps: int, values: Tensor) -> State:
         """A state that has walked to x by a last step with those values."""
@@ -248,14 +265,22 @@ class Loop:
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.objective.fingerprint() | shape
 
-    def _scaled(self, state: State, t: int, q: int, c: Tensor) -> tuple[Tensor, float]:
-        """c and η of x − η U c, with η in units of 1/L where the rule says so."""
+    def _coefficients(self, v: Tensor, block: Block) -> Tensor:
+        """c from v, which may have more digits than x."""
+        if v.dtype != self.objective.dtype:
+            v = v.to(self.objective.dtype)
+        return self.estimator.coefficients(v, block)
+
+    def _eta(self, t: int, q: int) -> float:
+        """η of x − η U c, in units of 1/L where that is estimated for each replicate."""
         eta = self.rule.size(t, q)
-        if not self.rule.needs_smoothness:
-            return c, eta
-        if self.known_smoothness is not None:
-            return c, eta / self.known_smoothness
-        return c * state.inverse_smoothness, eta
+        if self.rule.needs_smoothness and self.known_smoothness is not None:
+            return eta / self.known_smoothness
+        return eta
+
+    def _scaled(self, state: State, c: Tensor) -> Tensor:
+        """c, times 1/L where that is estimated for each replicate."""
+        return c * state.inverse_smoothness if self._estimates else c
 
     def _averaged(self, state: State, q: int) -> dict[str, Any]:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""

@@ -41,7 +41,7 @@ class Observer:
 
     def losses(self, x: Tensor) -> Tensor:
         """The loss that curves show; on the full data where the objective is stochastic."""
-        return self.objective.values(x if self.objective.reuses_points else x.clone())
+        return self.objective.values(x if self.objective.pure else x.clone())
 
     def record(self, state: State, loss: Tensor | None = None, probe: Probe | None = None) -> State:
         """The state with itself on its curve; the loss is looked at unless known already."""

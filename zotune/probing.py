@@ -50,18 +50,19 @@ class Walk:
     def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
         """``room`` is given where the points of all steps may stand in it."""
         self._prober, self._q, self._room = prober, q, room
+        if room is not None:
+            self._points, self._shape = room.points.flatten(0, 1), room.points.shape[:2]
         home = None if room is None else room.home
         self.x = x.clone() if home is None else home.copy_(x)
         self._x = self.x.unsqueeze(1)
 
     def look(self, step: int) -> tuple[Block, Tensor]:
         """The block of a step, and all its values around x."""
-        prober, room = self._prober, self._room
-        block = prober.block(step, self._q)
-        if room is None or block.dense is None:
-            return block, prober.values(self.x, step, block)
-        points = room.spread(self._x, block.dense)
-        return block, prober.objective.sample(prober.batch_keys, step)(points)
+        block = self._prober.block(step, self._q)
+        if self._room is None or block.dense is None:
+            return block, self._prober.values(self.x, step, block)
+        self._room.spread(self._x, block.dense)
+        return block, self._prober.objective.values(self._points).view(self._shape)
 
 
 class Prober:
@@ -81,25 +82,25 @@ class Prober:
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
         self._coordinates = range(objective.dim)
-        self._rows = self._vectors(0)
+        self._block = self._dense(0)
         self._room: Room | None = None
 
     def walk(self, x: Tensor, q: int) -> Walk:
-        """Steps of q directions from x on."""
-        stays = self.objective.reuses_points and q <= self._most
+        """Steps of q directions from x on, of an objective that is not stochastic."""
+        stays = self.objective.pure and q <= self._most
         return Walk(self, x, q, self._whole_room(q) if stays else None)
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
 
-        A dense block lives in a buffer that the next one overwrites.
+        A dense block is overwritten by the next one.
         """
         if q > self._most:
             return self._replayed(step, q)
-        if q != self._rows.shape[1]:
-            self._rows = self._vectors(q)
-        self._sampler.fill(self._rows, step, range(q), self._coordinates)
-        return DenseBlock(self._rows, orthogonal=self.directions.orthogonal)
+        if q != self._block.q:
+            self._block = self._dense(q)
+        self._sampler.fill(self._block.dense, step, range(q), self._coordinates)
+        return self._block
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
@@ -151,7 +152,7 @@ class Prober:
         if self._room is not None and self._room.q == q:
             return self._room
         room = self._new_room(q, center=self.difference.knows_center)
-        self._room = room if self.objective.reuses_points else None
+        self._room = room if self.objective.pure else None
         return room
 
     def _columns(self, part: range, block: Block) -> list[slice]:
@@ -178,6 +179,13 @@ class Prober:
         """Room for n vectors a replicate."""
         shape = (self._replicates, n, self.objective.dim)
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
+
+    def _dense(self, q: int) -> DenseBlock:
+        """A block to be filled at every step."""
+        block = DenseBlock(self._vectors(q), orthogonal=self.directions.orthogonal)
+        if q:
+            self._sampler.expect(block.dense)
+        return block
 
     def _replayed(self, step: int, q: int) -> ReplayedBlock:
         return ReplayedBlock(

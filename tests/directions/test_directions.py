@@ -76,6 +76,23 @@ def test_what_a_sampler_has_drawn_before_changes_nothing(kind: Directions) -> No
 
 
 @KINDS
+@pytest.mark.parametrize(("dim", "q"), [(50, 1), (50, 7), (1000, 90), (TILE + 9, 3)])
+def test_a_place_that_was_announced_is_filled_like_any_other(
+    kind: Directions, dim: int, q: int
+) -> None:
+    source = sampler(kind, dim)
+    place, other = torch.empty(3, q, dim, dtype=torch.float64), torch.empty(3, 2, 5).double()
+    source.expect(place)
+    for step in (0, 1, 8, 0):
+        source.fill(other, step, range(min(q, 1), min(q, 1) + 2), range(3, 8))
+        source.fill(place, step, range(q), range(dim))
+        assert torch.equal(place, block(kind, dim, q, step))
+    if not kind.orthogonal or 2 * q <= dim:
+        source.fill(place, 0, range(q, 2 * q), range(dim))
+        assert torch.equal(place, block(kind, dim, 2 * q)[:, q:])
+
+
+@KINDS
 def test_a_direction_does_not_depend_on_the_size_of_its_block(kind: Directions) -> None:
     assert torch.equal(block(kind, 50, 7), block(kind, 50, 40)[:, :7])
 

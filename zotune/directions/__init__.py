@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from zotune._lazy import LazyModule
 from zotune.addresses import Generators, Keys
@@ -50,6 +50,26 @@ class Sampler(ABC):
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Write directions ``queries`` at ``coordinates`` to ``out`` (replicates, queries, …)."""
 
+    def expect(self, out: Tensor) -> None:  # noqa: B027
+        """Be told that ``out`` will hold the first directions of one step after another."""
+
+
+class Tile(NamedTuple):
+    """A tile that is wanted, drawn some replicates at a time into a scratch that stays cached."""
+
+    tile: int
+    chunk: int
+    parts: Sequence[tuple[Sequence[Tensor], Tensor, Tensor]]
+    """Where each replicate is drawn, what is wanted of them all, and where that belongs."""
+
+
+class Plan(NamedTuple):
+    """Where everything belongs that a rectangle of a block is filled from."""
+
+    first: Tensor | None
+    """The place of the first direction, where it is wanted and shares its tile."""
+    tiles: Sequence[Tile]
+
 
 class TiledSampler(Sampler):
     """Independent entries, drawn in tiles of whole rows or, for long rows, of fixed chunks.
@@ -70,10 +90,15 @@ class TiledSampler(Sampler):
         self._generators = Generators(keys, device)
         self._scratches: dict[tuple[int, int], Tensor] = {}
         self._firsts: tuple[int | None, Sequence[Tensor], Sequence[Tensor]] | None = None
+        self._expected: tuple[Tensor, Plan] | None = None
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
         """Fill a contiguous ``out`` (rows, width) from the generator."""
+
+    def expect(self, out: Tensor) -> None:
+        """Plan once: after an evaluation, a view costs as much as a hundred draws."""
+        self._expected = out, self._plan(out, range(out.shape[1]), range(self.dim))
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
@@ -82,21 +107,43 @@ class TiledSampler(Sampler):
                 chunk = coordinates.start // self._width
                 self._draw(row, self._generators.first(step, query, chunk))
             return
+        if self._expected is not None and self._expected[0] is out and queries.start == 0:
+            first, tiles = self._expected[1]
+        else:
+            first, tiles = self._plan(out, queries, coordinates)
+        if first is not None:
+            first.copy_(self._first(step, coordinates))
+        for tile, chunk, parts in tiles:
+            generators = self._generators.at(step, tile, chunk)
+            for drawn, wanted, into in parts:
+                for replicate, generator in zip(drawn, generators, strict=False):
+                    self._draw(replicate, generator)
+                into.copy_(wanted)
+
+    def _plan(self, out: Tensor, queries: range, coordinates: range) -> Plan:
+        """Cut a rectangle into the tiles that it touches."""
+        first = None
         if self._shared_steps:
             if queries.start == 0:
-                first = self._first(step)
-                if len(coordinates) != self.dim:
-                    first = first.narrow(2, coordinates.start, len(coordinates))
-                out.narrow(1, 0, 1).copy_(first)
-                if len(queries) == 1:
-                    return
-                out, queries = out[:, 1:], range(1, queries.stop)
+                first, out, queries = out[:, :1], out[:, 1:], queries[1:]
             queries = range(queries.start - 1, queries.stop - 1)
-        for tile, rows, into_rows in _pieces(queries, self._rows):
-            for chunk, columns, into_columns in _pieces(coordinates, self._width):
-                into = out[:, into_rows, into_columns]
-                for replicates, drawn in self._tile(step, tile, chunk, rows.stop):
-                    into[replicates].copy_(drawn[:, rows, columns])
+        tiles = [
+            self._tile(tile, chunk, rows, columns, out[:, into_rows, into_columns])
+            for tile, rows, into_rows in _pieces(queries, self._rows)
+            for chunk, columns, into_columns in _pieces(coordinates, self._width)
+        ]
+        return Plan(first, tiles)
+
+    def _tile(self, tile: int, chunk: int, rows: slice, columns: slice, into: Tensor) -> Tile:
+        """The first rows of a tile; devices whose draws depend on the size draw it whole."""
+        width = min(self._width, self._padded(self.dim - chunk * self._width))
+        drawn = rows.stop if self._generators.prefix_stable else self._rows
+        scratch = self._scratch((drawn, width))
+        parts = []
+        for replicates in torch.split(into, len(scratch)):
+            some = scratch[: len(replicates)]
+            parts.append((some.unbind(), some[:, rows, columns], replicates))
+        return Tile(tile, chunk, parts)
 
     def _is_one_tile(self, out: Tensor, coordinates: range) -> bool:
         """Whether a part is one tile of long rows, which can be drawn where it belongs."""
@@ -109,8 +156,8 @@ class TiledSampler(Sampler):
             and out.stride(-1) == 1
         )
 
-    def _first(self, step: int) -> Tensor:
-        """The first direction of a step, (replicates, 1, d), kept with those beside it."""
+    def _first(self, step: int, coordinates: range) -> Tensor:
+        """The first direction of a step, (replicates, 1, …), kept with those beside it."""
         tile, row = divmod(step, self._shared_steps)
         if self._firsts is None:
             shape = (len(self.keys), SHARED_STEPS, self._width)
@@ -122,26 +169,8 @@ class TiledSampler(Sampler):
             for out, generator in zip(tiles, self._generators.at(tile, FIRSTS, 0), strict=True):
                 self._draw(out, generator)
             self._firsts = tile, tiles, rows
-        return rows[row]
-
-    def _tile(self, step: int, tile: int, chunk: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
-        """The first rows of a tile; devices whose draws depend on the size draw it whole."""
-        width = min(self._width, self._padded(self.dim - chunk * self._width))
-        shape = (rows if self._generators.prefix_stable else self._rows, width)
-        return self._drawn(step, tile, chunk, shape)
-
-    def _drawn(
-        self, step: int, tile: int, chunk: int, shape: tuple[int, int]
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """A tile of that shape, some replicates at a time, in a scratch that stays cached."""
-        scratch = self._scratch(shape)
-        together, first = len(scratch), 0
-        parts = scratch.unbind()
-        for at, generator in enumerate(self._generators.at(step, tile, chunk)):
-            self._draw(parts[at - first], generator)
-            if at - first + 1 == together or at + 1 == len(self.keys):
-                yield slice(first, at + 1), scratch[: at + 1 - first]
-                first = at + 1
+        whole = len(coordinates) == self.dim
+        return rows[row] if whole else rows[row][..., coordinates.start : coordinates.stop]
 
     def _scratch(self, shape: tuple[int, int]) -> Tensor:
         """Room for a tile of as many replicates as are drawn before one copy."""

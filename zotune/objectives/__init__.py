@@ -37,8 +37,9 @@ class Objective:
 
     stochastic: ClassVar[bool] = False
     """Whether a step sees the function through a mini-batch."""
-    reuses_points: ClassVar[bool] = False
-    """Whether ``values`` and ``sample`` promise neither to keep nor to change their points."""
+    pure: ClassVar[bool] = False
+    """Whether ``values`` and ``sample`` do nothing but compute: they neither keep nor change their
+    points, and may be asked again, and where points are not finite."""
     L: float | None = None
     """Lipschitz constant of the gradient."""
     gamma: float | None = None

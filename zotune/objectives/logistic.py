@@ -52,7 +52,7 @@ class Logistic(Objective):
     tensor([0.6931], dtype=torch.float64)
     """
 
-    reuses_points = True
+    pure = True
 
     def __init__(
         self,

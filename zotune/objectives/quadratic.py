@@ -36,7 +36,7 @@ class Quadratic(Objective):
         device: where the points live.
     """
 
-    reuses_points = True
+    pure = True
 
     def __init__(
         self,

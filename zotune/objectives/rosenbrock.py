@@ -49,7 +49,7 @@ class Rosenbrock(Objective):
     tensor([0., 2.])
     """
 
-    reuses_points = True
+    pure = True
 
     def __init__(
         self,

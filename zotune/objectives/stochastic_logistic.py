@@ -53,7 +53,7 @@ class StochasticLogistic(Objective):
     """
 
     stochastic = True
-    reuses_points = True
+    pure = True
 
     def __init__(
         self,
