@@ -41,6 +41,8 @@ class Curvature:
     """f at the points themselves, (replicates,)."""
     bend: Tensor
     """How far f(x ± hu) is from straight in the mean, (replicates,): noise of that size hides H."""
+    slope: Tensor
+    """‖g‖, the root mean square of (f(x + hu) − f(x − hu)) / 2h, (replicates,)."""
 
 
 def probes_for(q: int, budget: int) -> int:
@@ -69,13 +71,15 @@ def estimate_curvature(
     along = h * root * _unit(gradient)
     far, near = f((x + along)[:, None]), f((x - along)[:, None])
     largest = torch.maximum(bend.abs().mean(-1), (far - 2 * center + near).abs()[:, 0])
-    _refuse_rounding(largest, torch.cat([center, plus, minus], dim=1), slope, x)
+    steepness = slope.square().mean(-1).sqrt()
+    _refuse_rounding(largest, torch.cat([center, plus, minus], dim=1), steepness, x)
     square = h[:, 0] ** 2
     return Curvature(
         smoothness=largest / square / block.dim,
         trace=bend.mean(-1) / square,
         center=center[:, 0],
         bend=bend.abs().mean(-1),
+        slope=steepness,
     )
 
 
@@ -92,13 +96,12 @@ def _reach(x: Tensor, mu: float | None) -> Tensor:
 def _rounding(values: Tensor, slope: Tensor, x: Tensor) -> Tensor:
     """What rounding may make of the values around each row of ``x``: ε (|f| + ‖g‖‖x‖).
 
-    The mean square of the slopes is ‖g‖². Values that all are float32 numbers were computed so.
+    Values that all are float32 numbers were computed so.
     """
     eps = torch.finfo(x.dtype).eps
     if torch.equal(values, values.to(torch.float32).to(values.dtype)):
         eps = max(eps, torch.finfo(torch.float32).eps)
-    moved = slope.square().mean(-1).sqrt() * x.square().sum(-1).sqrt()
-    return eps * (values.abs().amax(-1) + moved)
+    return eps * (values.abs().amax(-1) + slope * x.square().sum(-1).sqrt())
 
 
 def _refuse_rounding(bend: Tensor, values: Tensor, slope: Tensor, x: Tensor) -> None:
