@@ -12,11 +12,11 @@ from torch import Tensor
 
 import zotune
 from zotune.errors import ObjectiveError
-from zotune.noise import refuse_noise
+from zotune.noise import LOOKS, alike, refuse_noise
 
 
-def noisy(size: float) -> Callable[[Tensor], float]:
-    draws = np.random.default_rng(0)
+def noisy(size: float, seed: int = 0) -> Callable[[Tensor], float]:
+    draws = np.random.default_rng(seed)
     return lambda x: float((x - 1).square().sum()) + size * draws.standard_normal()
 
 
@@ -37,6 +37,37 @@ def test_noise_is_refused_before_it_is_followed(settings: dict[str, Any], what: 
         minimized(noisy(0.01), **settings)
 
 
+@pytest.mark.parametrize("settings", [{}, {"L": 2.0}, {"L": 2.0, "difference": "central"}])
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_of_a_fifth_of_the_differences_is_refused_whatever_its_first_draws(
+    seed: int, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ObjectiveError, match=r"got values .*e-0[67] apart, and .* would be noise"):
+        minimized(noisy(1e-6, seed), **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"L": 2.0}, {"L": 2.0, "difference": "central"}])
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_far_below_the_differences_is_let_through(
+    seed: int, settings: dict[str, Any]
+) -> None:
+    assert minimized(noisy(1e-7, seed), **settings).status == "exhausted"
+
+
+@pytest.mark.parametrize("settings", [{}, {"L": 2.0}])
+def test_only_a_function_that_has_shown_noise_is_looked_at_more_often(
+    settings: dict[str, Any],
+) -> None:
+    calls = {}
+    for size in (0.0, 1e-9):
+        function, asked = noisy(size), []
+        run = minimized(lambda x: (asked.append(1), function(x))[1], **settings)  # noqa: B023
+        last = run.rows[-1]
+        assert len(asked) == last["evaluations"] + last["monitored"]
+        calls[size] = last["monitored"]
+    assert calls == {0.0: 2, 1e-9: 2 + LOOKS}
+
+
 def test_over_a_distance_at_which_the_function_changes_noise_does_not_matter() -> None:
     run = minimized(noisy(0.01), mu=0.3, difference="central")
     assert run.rows[-1]["loss"] < 0.1
@@ -54,10 +85,18 @@ def test_rounding_is_not_taken_for_noise(settings: dict[str, Any]) -> None:
 
 def test_only_noise_of_the_size_of_what_is_looked_for_is_refused() -> None:
     one = torch.ones(3, dtype=torch.float64)
-    refuse_noise(one, one + 0.01, one, "all")
-    refuse_noise(1e6 * one, 1e6 * one + 1e-9, 1e-12 * one, "all")  # the last digits of a million
+    apart = torch.tensor([0.0, 0.0, 0.2], dtype=torch.float64)
+    refuse_noise(torch.stack([one, one + 0.01], -1), one, "all")
+    last_digits = torch.stack([1e6 * one, 1e6 * one + 1e-9], -1)
+    refuse_noise(last_digits, 1e-12 * one, "all")
     with pytest.raises(ObjectiveError, match=r"got values 0\.2 apart, and all would be noise"):
-        refuse_noise(one, one + torch.tensor([0.0, 0.0, 0.2]), one, "all")
+        refuse_noise(torch.stack([one, one + apart], -1), one, "all")
+
+
+def test_last_digits_are_alike() -> None:
+    million = torch.full((2,), 1e6, dtype=torch.float64)
+    assert alike(million, million + 1e-9)
+    assert not alike(million, million + torch.tensor([0.0, 1e-6], dtype=torch.float64))
 
 
 def test_a_run_that_ends_above_its_start_says_so() -> None:

@@ -33,9 +33,9 @@ class Ledger:
         """The ledger after a step or an estimate of curvature."""
         return Ledger(self.queries + queries, self.evaluations + evaluations, self.monitored)
 
-    def monitor(self) -> Ledger:
-        """The ledger after one look at the loss."""
-        return Ledger(self.queries, self.evaluations, self.monitored + 1)
+    def monitor(self, looks: int = 1) -> Ledger:
+        """The ledger after so many looks at the loss."""
+        return Ledger(self.queries, self.evaluations, self.monitored + looks)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS
 from zotune.grid import budget_grid, crosses, next_point
-from zotune.noise import refuse_noise
+from zotune.noise import LOOKS, alike, refuse_noise
 from zotune.objectives import Objective, dtype_name
 from zotune.observing import Observer, Probe
 from zotune.probing import Prober
@@ -149,7 +149,7 @@ class Loop:
             before = state.loss
             state = self.observer.record(state, loss, Probe(values, v, block, c, gradient))
             if not state.steps and failed is None:
-                self._check_noise(before, state.loss, v)
+                state = self._check_noise(state, before, v)
         elif self.observer.sees_loss:
             last = values.select(1, 0)
             changes["loss"] = last if failed is None else torch.where(failed, state.loss, last)
@@ -303,10 +303,12 @@ class Loop:
         block = self.prober.block(PROBING, probes)
         mu = self.config.mu
         found = estimate_curvature(lambda x: self.prober.sample(x, PROBING), state.x, block, mu)
+        state = replace(state, ledger=ledger)
         if not state.steps and not self.objective.stochastic:
-            refuse_noise(state.loss, found.center, found.bend, "its curvature")
+            changes = {"its curvature": found.bend} | self._differences(found.slope)
+            state = self._look_again(state, found.center, changes)
         inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
-        return replace(state, inverse_smoothness=inverse, ledger=ledger)
+        return replace(state, inverse_smoothness=inverse)
 
     def _check_block(self) -> None:
         """Refuse blocks that the estimator or the directions cannot have."""
@@ -333,11 +335,26 @@ class Loop:
             raise ConfigError("x0 must be finite, got NaN or infinity in it; choose another start")
         return start.expand(r, d).contiguous()
 
-    def _check_noise(self, once: Tensor, again: Tensor, v: Tensor) -> None:
-        """Refuse a function whose loss at the start, seen twice, tells that v is noise."""
-        if self.config.mu is None and not self.objective.stochastic:
-            changes = v.square().mean(-1).sqrt() * self.prober.mu
-            refuse_noise(once, again, changes, f"differences over mu={self.prober.mu:g}")
+    def _check_noise(self, state: State, once: Tensor, v: Tensor) -> State:
+        """The state, unless its loss, seen ``once`` before, tells that v is noise."""
+        probed = self.rule.needs_smoothness and self.known_smoothness is None
+        if self.objective.stochastic or probed:
+            return state
+        return self._look_again(state, once, self._differences(v.square().mean(-1).sqrt()))
+
+    def _differences(self, slope: Tensor) -> dict[str, Tensor]:
+        """How much f changes over mu, by name, unless mu was chosen knowingly."""
+        mu = self.prober.mu
+        return {} if self.config.mu else {f"differences over mu={mu:g}": slope * mu}
+
+    def _look_again(self, state: State, other: Tensor, changes: dict[str, Tensor]) -> State:
+        """The state that has looked for noise, if its loss differs from another at its points."""
+        if not changes or alike(state.loss, other):
+            return state
+        looks = [state.loss, other, *(self.observer.losses(state.x) for _ in range(LOOKS))]
+        for what, size in changes.items():
+            refuse_noise(torch.stack(looks, dim=-1), size, what)
+        return replace(state, ledger=state.ledger.monitor(LOOKS))
 
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole."""
