@@ -337,8 +337,7 @@ class Loop:
 
     def _check_noise(self, state: State, once: Tensor, v: Tensor) -> State:
         """The state, unless its loss, seen ``once`` before, tells that v is noise."""
-        probed = self.rule.needs_smoothness and self.known_smoothness is None
-        if self.objective.stochastic or probed:
+        if self.objective.stochastic or self._estimates:
             return state
         return self._look_again(state, once, self._differences(v.square().mean(-1).sqrt()))
 
