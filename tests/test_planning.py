@@ -16,8 +16,8 @@ import torch
 from rich.console import Console
 
 import zotune
-from zotune.budget import COUNTS
-from zotune.differences import DIFFERENCES
+from zotune.budget import COUNTS, Budget, Ledger
+from zotune.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
@@ -25,7 +25,15 @@ from zotune.objectives.quadratic import Quadratic
 from zotune.plan_table import render
 from zotune.planning import Plan, plan
 from zotune.study import load_study
-from zotune.theory import REGIMES
+from zotune.theory import (
+    REGIMES,
+    Allocation,
+    Method,
+    convex_bound,
+    least_stochastic_bound,
+    log_contraction,
+    method,
+)
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)
@@ -50,9 +58,51 @@ def test_averaging_gets_one_direction_where_directions_are_charged(regime: str) 
 
 @pytest.mark.parametrize("dim", [100, 1000, 10_000])
 def test_averaging_gets_the_root_of_the_dimension_where_evaluations_are(dim: int) -> None:
-    found = plan(dim, 20_000, regime="convex", count="evaluations")
+    found = plan(dim, 1_000_000, regime="convex", count="evaluations")
     assert sizes(found)["avg"] == round(math.sqrt(dim + 1))
     assert found.estimator == "align"
+
+
+def blocks_of_a_run(q: int, budget: Budget) -> Allocation:
+    """Block by block, as the loop spends it."""
+    ledger, blocks = Ledger(), []
+    while now := budget.block(ledger, q):
+        ledger = ledger.charge(now, budget.difference.evaluations(now))
+        blocks.append(now)
+    return Allocation.of(blocks)
+
+
+def rate_of(regime: str, how: Method, blocks: Allocation) -> float:
+    if regime == "strongly-convex":
+        return -log_contraction(how, blocks, condition=3.0)
+    if regime == "stochastic":
+        return 1 / least_stochastic_bound(how, blocks, L=1.0, distance=1.0, noise=1.0)[1]
+    return 1 / convex_bound(how, blocks, L=1.0, distance=1.0, gap=0.0)
+
+
+@pytest.mark.parametrize("directions", ["gaussian", "sphere", "rademacher"])
+@pytest.mark.parametrize(("dim", "budget"), [(3, 5), (5, 9), (5, 14), (7, 11), (60, 95), (200, 433)])
+@pytest.mark.parametrize("regime", ["strongly-convex", "convex", "stochastic"])
+@COUNT
+def test_no_block_does_better_with_just_this_budget(
+    count: str, regime: str, dim: int, budget: int, directions: str
+) -> None:
+    """Few steps have to fill the budget, which the best block of a long run need not do."""
+    found = plan(dim, budget, regime=regime, count=count, directions=directions, condition=3.0)
+    limit = Budget(budget, count, get_difference("forward"))
+    for flat in found.flatness:
+        how = method(flat.estimator, dim, directions)
+        rates = {
+            q: rate_of(regime, how, blocks_of_a_run(q, limit))
+            for q in range(1, limit.block(Ledger(), dim) + 1)
+        }
+        assert rates[flat.q] == pytest.approx(max(rates.values()), rel=1e-8)
+
+
+def test_two_directions_fill_five_evaluations_better_than_one() -> None:
+    """Steps of 3 and 2 evaluations in place of two of 2, which leave one: a fifth of the rate."""
+    found = plan(3, 5, regime="convex", count="evaluations", directions="sphere")
+    assert sizes(found)["avg"] == 2
 
 
 def test_the_rates_of_the_paper_are_planned() -> None:

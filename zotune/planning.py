@@ -20,20 +20,20 @@ from zotune.estimators import ESTIMATORS
 from zotune.objectives import positive_int
 from zotune.theory import (
     CONVEX,
+    EQUAL,
     NONCONVEX,
     REGIMES,
     STOCHASTIC,
     STRONGLY_CONVEX,
     Allocation,
     Method,
-    best_block,
-    best_stochastic_block,
     convex_bound,
     geometric,
     least_stochastic_bound,
     log_contraction,
     method,
     nonconvex_bound,
+    search_block,
 )
 
 WITHIN = 0.05
@@ -175,7 +175,7 @@ def plan(
     ('align', 1000, 20, 1.0, '1/L')
     >>> charged = plan(1000, 20000, regime="convex", count="evaluations")
     >>> [option.q for option in charged.alternatives if option.estimator == "avg"]
-    [1, 10, 32, 100, 1000]
+    [1, 10, 31, 100, 1000]
     """
     case = _Case(
         dim=positive_int("dim", dim),
@@ -227,12 +227,9 @@ class _Case:
         return [10**k for k in range(len(str(self.most)))]
 
     def sizes(self, how: Method) -> list[int]:
-        """Block sizes to show: powers of ten, the best by theory, the largest."""
-        if self.regime == STOCHASTIC:
-            best = best_stochastic_block(how, self.budget, noise=self.noise)
-        else:
-            best = best_block(how, self.budget)
-        return sorted({*self.powers, min(best, self.most), self.most})
+        """Block sizes to show: powers of ten, the best for just this budget, the largest."""
+        best = search_block(lambda q: self.option(how, q).rate, self.most)
+        return sorted({*self.powers, best, self.most})
 
     def option(self, how: Method, q: int) -> Option:
         """The guarantee for constant blocks of q."""
@@ -320,7 +317,7 @@ def _planned(case: _Case) -> Plan:
 def _best(options: list[Option]) -> Option:
     """The highest rate; among equals the largest block, which evaluates f least often."""
     top = max(option.rate for option in options)
-    return max((o for o in options if o.rate >= top * (1 - 1e-9)), key=lambda o: o.q)
+    return max((o for o in options if o.rate >= top * (1 - EQUAL)), key=lambda o: o.q)
 
 
 def _flatness(case: _Case, best: Option) -> Flatness:
