@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -523,6 +524,46 @@ def test_an_estimator_without_moments_has_no_theory(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(ESTIMATORS._entries, "mute", mute)
     with pytest.raises(ConfigError, match=r"'mute' declares no moments.*register it with moments"):
         method("mute", DIM)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "kind", "what"),
+    [
+        ("align", "gaussian", "estimator 'align'"),
+        ("avg", "orthogonal", "directions 'orthogonal'"),
+        ("align-diag", "coordinate", "directions 'coordinate'"),
+    ],
+)
+def test_blocks_that_no_run_can_have_are_refused(estimator: str, kind: str, what: str) -> None:
+    how, blocks = method(estimator, DIM, kind), Allocation.of([DIM, DIM + 1])
+    known: dict[str, Any] = {"L": 1.0, "distance": 1.0, "noise": 1.0}
+    refused: list[Callable[[], object]] = [
+        lambda: how.mse(DIM + 1),
+        lambda: how.step(DIM + 1),
+        lambda: how.progress(DIM + 1),
+        lambda: log_contraction(how, blocks, condition=2.0),
+        lambda: convex_bound(how, blocks, L=1.0, distance=1.0, gap=1.0),
+        lambda: nonconvex_bound(how, blocks, L=1.0, gap=1.0),
+        lambda: stochastic_cap(how, blocks, L=1.0),
+        lambda: best_stochastic_step(how, blocks, **known),
+        lambda: least_stochastic_bound(how, blocks, **known),
+    ]
+    for ask in refused:
+        with pytest.raises(
+            ConfigError, match=rf"at most the dimension for {what}, got q=13 with d=12; lower q"
+        ):
+            ask()
+
+
+def test_independent_directions_may_be_more_than_the_dimension() -> None:
+    assert method("avg", DIM).mse(2 * DIM) == pytest.approx((DIM + 1) / (2 * DIM))
+
+
+def test_numbers_that_are_no_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"q must be a whole number of at least 1, got 0"):
+        method("avg", DIM).mse(0)
+    with pytest.raises(ConfigError, match=r"dim must be a whole number of at least 1, got 0"):
+        method("avg", 0)
 
 
 @pytest.mark.parametrize("eta0", [0.0, -1.0, 0.3, float("nan")])

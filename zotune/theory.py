@@ -27,6 +27,7 @@ from zotune.budget import Budget, Ledger
 from zotune.directions import DIRECTIONS, Directions
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS, Estimator, Moments
+from zotune.objectives import positive_int
 
 STRONGLY_CONVEX, CONVEX, NONCONVEX = "strongly-convex", "convex", "nonconvex"
 STOCHASTIC = "stochastic"
@@ -59,6 +60,7 @@ class Method:
     def moments(self, q: int) -> Moments:
         """a and e of an estimate from q directions."""
         assert self.estimator.moments is not None  # method() has checked it
+        self._check(positive_int("q", q))
         return self.estimator.moments(self.directions, q, self.dim)
 
     def mse(self, q: int) -> float:
@@ -73,6 +75,18 @@ class Method:
         """p = a²/e, 2L/‖g‖² times that decrease; 1 is what the gradient itself would do."""
         return self.moments(q).progress
 
+    def _check(self, q: int) -> None:
+        """Refuse blocks that no run can have."""
+        for what, limited in (
+            (f"estimator {self.estimator.name!r}", self.estimator.at_most_dim),
+            (f"directions {self.directions.name!r}", self.directions.orthogonal),
+        ):
+            if limited and q > self.dim:
+                raise ConfigError(
+                    f"q must be at most the dimension for {what}, got q={q} with d={self.dim}; "
+                    "lower q"
+                )
+
 
 def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
     """The method of these names; an estimator without moments has no theory."""
@@ -82,7 +96,7 @@ def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
             f"estimator {estimator!r} declares no moments, so nothing is known of it; "
             "register it with moments"
         )
-    return Method(entry, DIRECTIONS[directions], dim)
+    return Method(entry, DIRECTIONS[directions], positive_int("dim", dim))
 
 
 @dataclass(frozen=True)
