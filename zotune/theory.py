@@ -417,8 +417,8 @@ def search_block(value: Callable[[int], float], most: int) -> int:
     """The q from 1 to ``most`` with the largest value; of equals, the largest.
 
     Every q is tried where there are at most 257. Beyond, a geometric grid is narrowed around its
-    best; the rate of a budget has a tooth wherever steps fill it, and a higher one may be passed
-    by that is higher by less than 1e-4 of itself.
+    best; the rate of a budget has a tooth wherever steps fill it, and one may be passed by that is
+    higher, by 0.03 % at most in 900 random cases of 260 to 2000 block sizes.
 
     >>> search_block(lambda q: -((q - 31) ** 2), 1000), search_block(lambda q: 1.0, 1000)
     (31, 1000)
