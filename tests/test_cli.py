@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from zotune.cli import main
+from zotune.comparison import FIGURES
 
 
 def test_list_shows_every_entry_with_its_formula() -> None:
@@ -53,6 +55,40 @@ def test_bad_input_is_one_line_and_exit_code_2() -> None:
     done = CliRunner().invoke(main, ["compare", "--dim", "0"])
     assert done.exit_code == 2
     assert done.output.strip() == "zotune: problem.dim must be a whole number of at least 1, got 0"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "0"], "budget must cover one direction, got 0; give --budget 1 or more"),
+        (["--budget", "-5"], "budget must cover one direction, got -5; give --budget 1 or more"),
+        (
+            ["-o", "deep/compare.foo"],
+            "a figure's name must end in .png, .svg, .pdf or .jpg, got 'compare.foo'; "
+            "choose another with -o",
+        ),
+        (
+            ["-o", "compare"],
+            "a figure's name must end in .png, .svg, .pdf or .jpg, got 'compare'; "
+            "choose another with -o",
+        ),
+    ],
+)
+def test_compare_refuses_what_it_cannot_do_before_it_starts(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["compare", "--dim", "20", *options])
+    assert (done.exit_code, done.output) == (2, f"zotune: {message}\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_compare_writes_every_kind_of_figure_that_it_names(kind: str, tmp_path: Path) -> None:
+    figure = tmp_path / f"compare{kind.upper()}"
+    options = ["--dim", "2", "--budget", "2", "--replicates", "1", "-o", str(figure)]
+    assert CliRunner().invoke(main, ["compare", *options]).exit_code == 0
+    assert figure.stat().st_size > 1000
 
 
 def test_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -62,6 +63,25 @@ def test_curves_of_all_block_sizes_share_their_grid(bowl: zotune.Objective) -> N
         for difference in ("forward", "central")
     }
     assert len(grids) == 1
+
+
+@pytest.mark.parametrize(("difference", "q"), [("forward", 4), ("central", 3)])
+def test_a_rest_that_buys_no_direction_is_spent_on_the_grid_only(
+    bowl: zotune.Objective, difference: str, q: int
+) -> None:
+    """Reports and the run itself say what was charged; curves of all q end at the budget."""
+    reports: list[dict[str, Any]] = []
+    run = zotune.minimize(
+        bowl,
+        q=q,
+        budget=21,
+        count="evaluations",
+        difference=difference,
+        on_report=reports.append,
+    )
+    assert reports[-1]["spent"] == reports[-1]["evaluations"] == run.spent == 20
+    assert (run.rows[-1]["spent"], run.rows[-1]["evaluations"]) == (21, 20)
+    assert "exhausted after 20 of 21 evaluations" in repr(run)
 
 
 def test_looking_costs_nothing_where_a_step_knows_the_loss(bowl: zotune.Objective) -> None:

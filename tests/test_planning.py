@@ -16,16 +16,26 @@ import torch
 from rich.console import Console
 
 import zotune
-from zotune.budget import COUNTS
-from zotune.differences import DIFFERENCES
+from zotune.budget import COUNTS, Budget, Ledger
+from zotune.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
+from zotune.loop import Loop
+from zotune.objectives import build_problem
 from zotune.objectives.quadratic import Quadratic
 from zotune.plan_table import render
 from zotune.planning import Plan, plan
 from zotune.study import load_study
-from zotune.theory import REGIMES
+from zotune.theory import (
+    REGIMES,
+    Allocation,
+    Method,
+    convex_bound,
+    least_stochastic_bound,
+    log_contraction,
+    method,
+)
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)
@@ -50,9 +60,53 @@ def test_averaging_gets_one_direction_where_directions_are_charged(regime: str) 
 
 @pytest.mark.parametrize("dim", [100, 1000, 10_000])
 def test_averaging_gets_the_root_of_the_dimension_where_evaluations_are(dim: int) -> None:
-    found = plan(dim, 20_000, regime="convex", count="evaluations")
+    found = plan(dim, 1_000_000, regime="convex", count="evaluations")
     assert sizes(found)["avg"] == round(math.sqrt(dim + 1))
     assert found.estimator == "align"
+
+
+def blocks_of_a_run(q: int, budget: Budget) -> Allocation:
+    """Block by block, as the loop spends it."""
+    ledger, blocks = Ledger(), []
+    while now := budget.block(ledger, q):
+        ledger = ledger.charge(now, budget.difference.evaluations(now))
+        blocks.append(now)
+    return Allocation.of(blocks)
+
+
+def rate_of(regime: str, how: Method, blocks: Allocation) -> float:
+    if regime == "strongly-convex":
+        return -log_contraction(how, blocks, condition=3.0)
+    if regime == "stochastic":
+        return 1 / least_stochastic_bound(how, blocks, L=1.0, distance=1.0, noise=1.0)[1]
+    return 1 / convex_bound(how, blocks, L=1.0, distance=1.0, gap=0.0)
+
+
+@pytest.mark.parametrize("directions", ["gaussian", "sphere", "rademacher"])
+@pytest.mark.parametrize(
+    ("dim", "budget"), [(3, 5), (5, 9), (5, 14), (7, 11), (60, 95), (200, 433)]
+)
+@pytest.mark.parametrize("regime", ["strongly-convex", "convex", "stochastic"])
+@COUNT
+def test_no_block_does_better_with_just_this_budget(
+    count: str, regime: str, dim: int, budget: int, directions: str
+) -> None:
+    """Few steps have to fill the budget, which the best block of a long run need not do."""
+    found = plan(dim, budget, regime=regime, count=count, directions=directions, condition=3.0)
+    limit = Budget(budget, count, get_difference("forward"))
+    for flat in found.flatness:
+        how = method(flat.estimator, dim, directions)
+        rates = {
+            q: rate_of(regime, how, blocks_of_a_run(q, limit))
+            for q in range(1, limit.block(Ledger(), dim) + 1)
+        }
+        assert rates[flat.q] == pytest.approx(max(rates.values()), rel=1e-8)
+
+
+def test_two_directions_fill_five_evaluations_better_than_one() -> None:
+    """Steps of 3 and 2 evaluations in place of two of 2, which leave one: a fifth of the rate."""
+    found = plan(3, 5, regime="convex", count="evaluations", directions="sphere")
+    assert sizes(found)["avg"] == 2
 
 
 def test_the_rates_of_the_paper_are_planned() -> None:
@@ -188,8 +242,68 @@ def test_the_smallest_budget_has_a_plan() -> None:
 
 def test_a_single_step_is_said_to_promise_little() -> None:
     said = "after one step the bound speaks of the start alone"
-    assert any(said in note for note in plan(1000, 500, regime="nonconvex").notes)
-    assert not any(said in note for note in plan(1000, 5000, regime="nonconvex").notes)
+    for regime in ("nonconvex", "stochastic"):
+        assert any(said in note for note in plan(1000, 500, regime=regime).notes)
+        assert not any(said in note for note in plan(1000, 5000, regime=regime).notes)
+    assert not any(said in note for note in plan(1000, 500, regime="convex").notes)
+
+
+@COUNT
+@REGIME
+def test_whoever_has_central_differences_is_not_told_to_take_them(regime: str, count: str) -> None:
+    found = plan(100, 2000, regime=regime, count=count, difference="central")
+    caution = next(note for note in found.notes if "q ≤ 90" in note)
+    assert caution.endswith("magnifies rounding: prefer orthogonal directions, or q ≤ 90")
+    assert not any("forward" in said for said in (*found.assumptions, *found.notes))
+    assert any("2q with central differences" in said for said in found.assumptions)
+
+
+@DIFFERENCE
+def test_one_direction_alone_is_solved_for_without_a_caution(difference: str) -> None:
+    notes = plan(1, 5, difference=difference).notes
+    assert not any("solving for" in note for note in notes)
+
+
+def test_an_optimum_of_one_block_is_said_in_one_number() -> None:
+    assert (
+        "align with q = 1 only, align-diag with q = 1 only, avg with q = 1 only"
+        in (plan(1, 5, regime="convex").notes[0])
+    )
+
+
+def test_L_is_said_to_be_estimated_only_where_a_run_does_it() -> None:
+    said = "L is not given"
+    theory, decay = (
+        next(note for note in plan(10, 100, regime=regime).notes if said in note)
+        for regime in ("convex", "stochastic")
+    )
+    assert "estimates it, and takes that from the budget" in theory
+    assert "a run estimates no L for steps that decay, and wants the first as eta" in decay
+
+
+@pytest.mark.parametrize("directions", list(DIRECTIONS))
+def test_only_random_signs_are_said_to_depend_on_each_other(directions: str) -> None:
+    notes = "\n".join(plan(3, 12, regime="convex", directions=directions).notes)
+    depend = "align counts on 2.25 independent ones of 3" in notes
+    assert depend == (directions == "rademacher")
+    assert "depend on each other" not in "\n".join(plan(40, 20, directions="rademacher").notes)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 6])
+def test_the_guarantee_holds_for_random_signs_in_few_dimensions(dim: int) -> None:
+    quadratic = Quadratic(dim=dim, condition=1.1)
+    known: dict[str, Any] = {"regime": "strongly-convex", "condition": 1.1, "L": quadratic.L}
+    found = plan(dim, 2 * dim, **known, directions="rademacher")
+    for option in found.alternatives:
+        run = zotune.minimize(
+            quadratic,
+            estimator=option.estimator,
+            q=option.q,
+            budget=2 * dim,
+            directions="rademacher",
+            replicates=400,
+        )
+        assert run.rows[-1]["gap"] <= option.bound * run.rows[0]["gap"]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +347,48 @@ def test_the_command_tunes_the_step_beside_q(regime: str) -> None:
     assert len(load_study(words[2], settings=words[4::2]).space["eta"]) > 2
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@DIFFERENCE
+@COUNT
+@REGIME
+def test_the_command_is_a_study_of_which_every_trial_can_run(
+    regime: str, count: str, difference: str, dim: int
+) -> None:
+    for budget in (2, 3, 7) if count == "evaluations" else (1, 3):
+        found = plan(dim, budget, regime=regime, count=count, difference=difference)
+        words = shlex.split(found.command)
+        study = load_study(words[2], settings=words[4::2])
+        assert not study.skipped
+        objective = build_problem(study.problem)
+        for q in study.space["q"]:
+            loop = Loop(study.configuration(study.trials[0] | {"q": q}), objective)
+            assert loop.status(loop.step(loop.init())) in ("running", "exhausted")
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget", "size"),
+    [
+        (1, 5, ("2", "10")),
+        (2, 5, ("2", "5")),
+        (1000, 20_000, ("1000", "20000")),
+        (5_000, 20_000, ("1000", "4000")),
+        (10**6, 5, ("1000", "1")),
+        (10**6, 10**12, ("1000", "1000000")),
+        (10, 10**9, ("10", "1000000")),
+    ],
+)
+def test_the_command_has_a_size_that_ends_and_says_so(
+    dim: int, budget: int, size: tuple[str, str]
+) -> None:
+    found = plan(dim, budget, regime="nonconvex")
+    words = shlex.split(found.command)
+    settings = dict(word.split("=") for word in words[4::2])
+    assert (settings["problem.dim"], settings["budget"]) == size
+    assert not load_study(words[2], settings=words[4::2]).skipped
+    other = f"with d = {size[0]} and a budget of {size[1]}"
+    assert (other in found.notes[-1]) == (size != (str(dim), str(budget)))
+
+
 @REGIME
 def test_a_plan_is_json(regime: str) -> None:
     found = plan(1000, 20_000, regime=regime)
@@ -270,7 +426,37 @@ def test_the_shown_command_can_be_copied() -> None:
 def test_a_bound_too_small_for_a_float_is_shown_as_a_power() -> None:
     found = plan(10, 10**6, regime="strongly-convex", condition=2.0)
     assert found.bound == 0.0
-    assert "e^-6.931e+04" in text_of(found)
+    assert "e^-6.931e4" in text_of(found)
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget"), [(7, 10**9), (10**6, 3 * 10**9), (6 * 10**8, 10**12), (999_999, 987_654_321)]
+)
+@COUNT
+@REGIME
+def test_large_numbers_are_readable_in_eighty_columns(
+    regime: str, count: str, dim: int, budget: int
+) -> None:
+    found = plan(dim, budget, regime=regime, count=count)
+    text = text_of(found, width=80)
+    assert "…" not in text
+    rows = [line.split() for line in text.splitlines() if line.startswith(("align", "avg"))]
+    table = rows[1:]  # the first is the headline
+    assert len(table) == len(found.alternatives)
+    for shown, option in zip(table, found.alternatives, strict=True):
+        exact = (option.q, option.steps, option.queries, option.evaluations)
+        assert [float(n) for n in shown[1:5]] == pytest.approx(exact, rel=5e-3)
+
+
+def test_one_step_is_not_steps() -> None:
+    assert "align with q = 500: 1 step of 1 / L" in text_of(plan(1000, 500, regime="convex"))
+    assert "1 step of 0.25 / L" in text_of(plan(1000, 500, regime="stochastic", noise=0.0))
+
+
+def test_a_rate_that_rounds_to_nothing_is_not_shown_as_nothing() -> None:
+    text = text_of(plan(10**6, 3 * 10**9, regime="stochastic"))
+    assert "<1%" in text
+    assert " 0%" not in text
 
 
 def test_large_dimensions_and_budgets_are_planned_at_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -138,6 +139,58 @@ def test_errors_and_steps_beyond_the_paper(q: int) -> None:
     diagonal = method("align-diag", DIM)
     assert diagonal.mse(q) == pytest.approx(1 - q / DIM + q * (q - 1) / DIM**2)
     assert diagonal.step(q) == pytest.approx(DIM / (DIM + q - 1))
+
+
+def mean_rank_of_signs(q: int, d: int) -> float:
+    """Over all q × d matrices of signs; a first row and a first column of ones stand for all."""
+    free = (q - 1) * (d - 1)
+    bits = (torch.arange(2**free)[:, None] >> torch.arange(free)) & 1
+    signs = torch.ones(2**free, q, d, dtype=torch.float64)
+    signs[:, 1:, 1:] = (1 - 2 * bits).view(2**free, q - 1, d - 1).double()
+    return float(torch.linalg.matrix_rank(signs).double().mean())
+
+
+@pytest.mark.parametrize(("d", "q"), [(d, q) for d in (1, 2, 3, 4, 5) for q in range(1, d + 1)])
+def test_projection_on_random_signs_counts_on_no_more_than_their_mean_rank(d: int, q: int) -> None:
+    """A square block of signs is often singular: its estimate is not the gradient."""
+    rank, stated = mean_rank_of_signs(q, d), d * method("align", d, "rademacher").progress(q)
+    assert 0.95 * rank <= stated <= rank * (1 + 1e-12)
+    if q <= 2:
+        assert stated == pytest.approx(rank), "exact for a pair"
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "sphere", "orthogonal", "coordinate"])
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_a_full_block_of_other_directions_gives_the_gradient(d: int, kind: str) -> None:
+    assert method("align", d, kind).mse(d) == 0
+    rows = torch.empty(500, d, d, dtype=torch.float64)
+    keys = replicate_keys("directions", 3, range(500))
+    DIRECTIONS[kind].sampler(d, keys, torch.device("cpu")).fill(rows, 0, range(d), range(d))
+    assert (torch.linalg.matrix_rank(rows) == d).all()
+
+
+def test_random_signs_lose_no_more_than_one_direction_of_many() -> None:
+    signs = method("align", 1000, "rademacher")
+    assert signs.mse(1000) == pytest.approx(1 / 1000)
+    assert signs.mse(900) == pytest.approx(100 / 1000)
+    assert method("align", 10**9, "rademacher").progress(7) == 7 / 10**9
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 6])
+def test_the_strongly_convex_bound_holds_for_square_blocks_of_signs(d: int) -> None:
+    quadratic = Quadratic(dim=d, condition=1.1)
+    assert quadratic.L is not None
+    assert quadratic.gamma is not None
+    settings: dict[str, Any] = {"estimator": "align", "directions": "rademacher"}
+    run = zotune.minimize(quadratic, q=d, budget=2 * d, replicates=400, mu=1e-5, **settings)
+    bound = strongly_convex_bound(
+        method("align", d, "rademacher"),
+        Allocation.of([d, d]),
+        L=quadratic.L,
+        gamma=quadratic.gamma,
+        gap=run.rows[0]["gap"],
+    )
+    assert 0.2 * bound < run.rows[-1]["gap"] <= bound
 
 
 def test_strongly_convex_bounds_are_those_of_the_paper() -> None:
@@ -327,7 +380,7 @@ def test_the_best_block_is_that_of_an_exhaustive_search(
     how, budget = method(estimator, dim, kind), budget_of(10**6, count, difference)
     values = {q: how.progress(q) / budget.cost(q) for q in range(1, dim + 1)}
     found = best_block(how, budget)
-    assert values[found] == pytest.approx(max(values.values()), rel=1e-12)
+    assert values[found] == pytest.approx(max(values.values()), rel=2e-9, abs=0)
     if math.isclose(values[1], values[dim], rel_tol=1e-12):
         assert found == dim, "where every block is as good, the largest"
 
@@ -445,6 +498,12 @@ def test_search_finds_the_peak_of_a_unimodal_function(peak: int, most: int) -> N
     assert found == min(peak, most)
 
 
+@pytest.mark.parametrize("most", [1, 40, 257, 258, 10**6])
+def test_of_equal_blocks_the_largest_is_found(most: int) -> None:
+    assert search_block(lambda q: 1.0, most) == most
+    assert search_block(lambda q: -math.inf if q > 7 else 2.0, most) == min(7, most)
+
+
 @given(st.integers(1, 10**9), st.integers(0, 10**9))
 def test_geometric_grids_have_their_ends(low: int, more: int) -> None:
     grid = geometric(low, low + more)
@@ -465,6 +524,46 @@ def test_an_estimator_without_moments_has_no_theory(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(ESTIMATORS._entries, "mute", mute)
     with pytest.raises(ConfigError, match=r"'mute' declares no moments.*register it with moments"):
         method("mute", DIM)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "kind", "what"),
+    [
+        ("align", "gaussian", "estimator 'align'"),
+        ("avg", "orthogonal", "directions 'orthogonal'"),
+        ("align-diag", "coordinate", "directions 'coordinate'"),
+    ],
+)
+def test_blocks_that_no_run_can_have_are_refused(estimator: str, kind: str, what: str) -> None:
+    how, blocks = method(estimator, DIM, kind), Allocation.of([DIM, DIM + 1])
+    known: dict[str, Any] = {"L": 1.0, "distance": 1.0, "noise": 1.0}
+    refused: list[Callable[[], object]] = [
+        lambda: how.mse(DIM + 1),
+        lambda: how.step(DIM + 1),
+        lambda: how.progress(DIM + 1),
+        lambda: log_contraction(how, blocks, condition=2.0),
+        lambda: convex_bound(how, blocks, L=1.0, distance=1.0, gap=1.0),
+        lambda: nonconvex_bound(how, blocks, L=1.0, gap=1.0),
+        lambda: stochastic_cap(how, blocks, L=1.0),
+        lambda: best_stochastic_step(how, blocks, **known),
+        lambda: least_stochastic_bound(how, blocks, **known),
+    ]
+    for ask in refused:
+        with pytest.raises(
+            ConfigError, match=rf"at most the dimension for {what}, got q=13 with d=12; lower q"
+        ):
+            ask()
+
+
+def test_independent_directions_may_be_more_than_the_dimension() -> None:
+    assert method("avg", DIM).mse(2 * DIM) == pytest.approx((DIM + 1) / (2 * DIM))
+
+
+def test_numbers_that_are_no_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"q must be a whole number of at least 1, got 0"):
+        method("avg", DIM).mse(0)
+    with pytest.raises(ConfigError, match=r"dim must be a whole number of at least 1, got 0"):
+        method("avg", 0)
 
 
 @pytest.mark.parametrize("eta0", [0.0, -1.0, 0.3, float("nan")])

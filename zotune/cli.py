@@ -160,15 +160,16 @@ def reproduce_command(**typed: Any) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("results/compare.png"),
     show_default=True,
-    help="Where the figure goes.",
+    help="Where the figure goes: a .png, .svg, .pdf or .jpg.",
 )
 def compare_command(dim: int, budget: int, replicates: int, seed: int, output: Path) -> None:
     """Averaging against projection on a quadratic, by q, in this process."""
     from rich.console import Console
 
-    from zotune.comparison import compare, plot, table
+    from zotune.comparison import compare, plot, require, table
     from zotune.folders import require_writable
 
+    require(budget, output)
     require_writable(output.parent)
     console = Console()
     block_sizes = sorted({1, max(1, dim // 20), max(1, dim // 4), dim})

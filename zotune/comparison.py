@@ -6,12 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zotune.errors import ConfigError
 from zotune.run import Run, minimize
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from zotune.weights.checkpoint import WeightsRun
+
+
+FIGURES = (".png", ".svg", ".pdf", ".jpg")
+"""What a figure's file may end in."""
+
+
+def require(budget: int, figure: Path) -> None:
+    """Refuse what no comparison can be made with, before the first run."""
+    if budget < 1:
+        raise ConfigError(f"budget must cover one direction, got {budget}; give --budget 1 or more")
+    if figure.suffix.lower() not in FIGURES:
+        raise ConfigError(
+            f"a figure's name must end in {', '.join(FIGURES[:-1])} or {FIGURES[-1]}, "
+            f"got {figure.name!r}; choose another with -o"
+        )
 
 
 def compare(

@@ -1,12 +1,12 @@
 """What the theory would do with a budget: estimator, block size, steps and the guarantee.
 
-``plan`` compares the bounds of ``zotune.theory`` over all estimators with known moments and a few
-block sizes each. It needs no function and no torch.
+``plan`` compares the bounds of ``zotune.theory`` over all estimators with known moments and all
+block sizes. It needs no function and no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from math import exp, inf
@@ -18,22 +18,23 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, one_of
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import positive_int
+from zotune.plan_words import assumptions, command, notes
 from zotune.theory import (
     CONVEX,
+    EQUAL,
     NONCONVEX,
     REGIMES,
     STOCHASTIC,
     STRONGLY_CONVEX,
     Allocation,
     Method,
-    best_block,
-    best_stochastic_block,
     convex_bound,
     geometric,
     least_stochastic_bound,
     log_contraction,
     method,
     nonconvex_bound,
+    search_block,
 )
 
 WITHIN = 0.05
@@ -46,6 +47,11 @@ UNITS = {
     STOCHASTIC: "L ‖x_0 − x*‖²",
 }
 """What the bound of each regime is a multiple of."""
+
+LEAST_DIM = {NONCONVEX: 2}
+"""Dimensions that the problem of a regime's study has at least; Rosenbrock's function has two."""
+LARGEST_DIM, LARGEST_BUDGET = 1000, 10**6
+"""What a proposed study has at most, so that it ends: the paper's dimension, 50 of its budgets."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +181,9 @@ def plan(
     ('align', 1000, 20, 1.0, '1/L')
     >>> charged = plan(1000, 20000, regime="convex", count="evaluations")
     >>> [option.q for option in charged.alternatives if option.estimator == "avg"]
-    [1, 10, 32, 100, 1000]
+    [1, 10, 31, 100, 1000]
     """
-    case = _Case(
+    case = Case(
         dim=positive_int("dim", dim),
         regime=one_of("regime", regime, REGIMES),
         directions=one_of("directions", directions, DIRECTION_KINDS),
@@ -199,8 +205,8 @@ def _checked(what: str, value: float, *, above: float | None = None) -> float:
 
 
 @dataclass(frozen=True)
-class _Case:
-    """What is asked, checked."""
+class Case:
+    """What a plan is asked for, checked."""
 
     dim: int
     regime: str
@@ -227,12 +233,9 @@ class _Case:
         return [10**k for k in range(len(str(self.most)))]
 
     def sizes(self, how: Method) -> list[int]:
-        """Block sizes to show: powers of ten, the best by theory, the largest."""
-        if self.regime == STOCHASTIC:
-            best = best_stochastic_block(how, self.budget, noise=self.noise)
-        else:
-            best = best_block(how, self.budget)
-        return sorted({*self.powers, min(best, self.most), self.most})
+        """Block sizes to show: powers of ten, the best for just this budget, the largest."""
+        best = search_block(lambda q: self.option(how, q).rate, self.most)
+        return sorted({*self.powers, best, self.most})
 
     def option(self, how: Method, q: int) -> Option:
         """The guarantee for constant blocks of q."""
@@ -252,6 +255,14 @@ class _Case:
             rate=rate,
         )
 
+    @property
+    def studied(self) -> Case:
+        """The case at a size that a study can have, the budget in proportion to the dimension."""
+        dim = max(LEAST_DIM.get(self.regime, 1), min(self.dim, LARGEST_DIM))
+        limit = min(self.budget.limit * dim // self.dim, LARGEST_BUDGET)
+        limit = max(limit, self.budget.cost(1))
+        return replace(self, dim=dim, budget=replace(self.budget, limit=limit))
+
     def _contraction(self, how: Method, q: int) -> float | None:
         return 1 - how.progress(q) / self.condition if self.regime == STRONGLY_CONVEX else None
 
@@ -260,27 +271,27 @@ Guarantee = tuple[float, float, float]
 """The step times L, the bound in its unit, and the rate."""
 
 
-def _strongly_convex(case: _Case, how: Method, allocation: Allocation) -> Guarantee:
+def _strongly_convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
     rate = -log_contraction(how, allocation, condition=case.condition)
     return how.step(allocation.runs[0][0]), exp(-rate), rate
 
 
-def _convex(case: _Case, how: Method, allocation: Allocation) -> Guarantee:
+def _convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
     bound = convex_bound(how, allocation, L=1.0, distance=1.0, gap=0.0)
     return how.step(allocation.runs[0][0]), bound, 1 / bound
 
 
-def _nonconvex(case: _Case, how: Method, allocation: Allocation) -> Guarantee:
+def _nonconvex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
     bound = nonconvex_bound(how, allocation, L=1.0, gap=1.0)
     return how.step(allocation.runs[0][0]), bound, 1 / bound
 
 
-def _stochastic(case: _Case, how: Method, allocation: Allocation) -> Guarantee:
+def _stochastic(case: Case, how: Method, allocation: Allocation) -> Guarantee:
     eta0, bound = least_stochastic_bound(how, allocation, L=1.0, distance=1.0, noise=case.noise)
     return eta0, bound, 1 / bound
 
 
-_GUARANTEES: dict[str, Callable[[_Case, Method, Allocation], Guarantee]] = {
+_GUARANTEES: dict[str, Callable[[Case, Method, Allocation], Guarantee]] = {
     STRONGLY_CONVEX: _strongly_convex,
     CONVEX: _convex,
     NONCONVEX: _nonconvex,
@@ -288,7 +299,7 @@ _GUARANTEES: dict[str, Callable[[_Case, Method, Allocation], Guarantee]] = {
 }
 
 
-def _planned(case: _Case) -> Plan:
+def _planned(case: Case) -> Plan:
     options = [case.option(how, q) for how in case.methods for q in case.sizes(how)]
     best = _best(options)
     others = [
@@ -311,19 +322,19 @@ def _planned(case: _Case) -> Plan:
         bounded=REGIMES[case.regime],
         unit=UNITS[case.regime],
         step_unit="1/L" if case.L is None else "",
-        assumptions=tuple(_assumptions(case)),
-        notes=tuple(_notes(case, best, flatness)),
-        command=_command(case, flatness),
+        assumptions=tuple(assumptions(case)),
+        notes=tuple(notes(case, best, flatness)),
+        command=command(case, flatness) if case.studied == case else _planned(case.studied).command,
     )
 
 
 def _best(options: list[Option]) -> Option:
-    """The highest rate; among equals the largest block, which evaluates f least often."""
+    """The highest rate; among equals the largest block, which takes the fewest steps."""
     top = max(option.rate for option in options)
-    return max((o for o in options if o.rate >= top * (1 - 1e-9)), key=lambda o: o.q)
+    return max((o for o in options if o.rate >= top * (1 - EQUAL)), key=lambda o: o.q)
 
 
-def _flatness(case: _Case, best: Option) -> Flatness:
+def _flatness(case: Case, best: Option) -> Flatness:
     """How far q can be moved from the best either way, on a fine logarithmic grid."""
     how = method(best.estimator, case.dim, case.directions)
 
@@ -338,68 +349,3 @@ def _flatness(case: _Case, best: Option) -> Flatness:
         high=last_flat(geometric(best.q, case.most, points=129)),
         within=WITHIN,
     )
-
-
-def _assumptions(case: _Case) -> Iterator[str]:
-    cost = "q + 1" if case.budget.difference.name == FORWARD else "2q"
-    yield {
-        STRONGLY_CONVEX: f"f is L-smooth and strongly convex, with L/γ = {case.condition:g} "
-        "(condition); the bound depends on it, the choice hardly does",
-        CONVEX: "f is L-smooth and convex, and has a minimiser x*",
-        NONCONVEX: "f is L-smooth and bounded below by f*",
-        STOCHASTIC: "f is convex, every F(·, ξ) is L-smooth, and the noise at x* is "
-        f"σ = {case.noise:g} L ‖x_0 − x*‖ (noise)",
-    }[case.regime]
-    yield (
-        f"a step is charged its q directions; it calls f {cost} times"
-        if case.budget.count == DIRECTIONS
-        else f"a step is charged every call of f, {cost} with {case.budget.difference.name} "
-        "differences"
-    )
-    yield "mu → 0: differences are directional derivatives, free of bias and rounding"
-    yield "all blocks have q ≤ d directions, except a last one that takes what is left"
-    yield (
-        "steps decay like 1/√(t+1) from the first, which each q chooses as the bound likes best; "
-        "x̄_T is the average of the iterates that a run keeps"
-        if case.regime == STOCHASTIC
-        else "steps are those that the smoothness bound likes best"
-    )
-
-
-def _notes(case: _Case, best: Option, flatness: list[Flatness]) -> Iterator[str]:
-    yield f"how flat the optimum is: {flatness[0].within:.0%} of the rate at most is lost by " + (
-        ", ".join(f"{f.estimator} with q from {f.low} to {f.high} (best {f.q})" for f in flatness)
-    )
-    if case.L is None:
-        yield "L is not given, so the step is a multiple of 1/L; a run estimates L if need be"
-    if case.regime == NONCONVEX and best.steps == 1:
-        yield "after one step the bound speaks of the start alone; a larger budget says more"
-    solves = "interpolates" in ESTIMATORS[best.estimator].claims
-    if solves and not DIRECTION_KINDS[case.directions].orthogonal and best.q > 0.9 * case.dim:
-        yield (
-            f"solving for {best.q} directions that nearly span R^{case.dim} magnifies rounding, "
-            "and the bias of forward differences: prefer orthogonal directions, central "
-            f"differences, or q ≤ {max(1, int(0.9 * case.dim))}"
-        )
-    yield (
-        "a bound is not a forecast: it knows L and not the other curvatures, and tuning the step "
-        "can turn the order around; the command below finds out"
-    )
-
-
-def _command(case: _Case, flatness: list[Flatness]) -> str:
-    """The study that tunes the step beside q, on the paper's problem for the regime."""
-    q = sorted({1, case.most, *(f.q for f in flatness), *case.powers})
-    settings = {
-        "problem.dim": case.dim,
-        "budget": case.budget.limit,
-        "count": case.budget.count,
-        "difference": case.budget.difference.name,
-        "directions": case.directions,
-        "space.q": f"'{q}'",
-    }
-    if case.regime != STOCHASTIC:
-        settings["space.eta"] = "'[0.5, 1, 2, 4]'"
-    defaults = {"count": DIRECTIONS, "difference": FORWARD, "directions": "gaussian"}
-    given = [f"--set {k}={v}" for k, v in settings.items() if defaults.get(k) != v]
-    return " ".join(["zotune run", f"{case.regime}-tuned", *given])

@@ -56,16 +56,19 @@ class Run:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The curve as records, one a point of the grid."""
-        spent = self.state.ledger.queries
-        if self.config.count == EVALUATIONS:
-            spent = self.state.ledger.evaluations
+        """The curve as records, one a point of the grid, with the last step at or before it."""
         return self.state.curve.rows(
             budget_grid(self.config.budget, self.config.points),
-            spent=spent,
+            spent=self.spent,
             status=self.status,
             minimum=self.minimum,
         )
+
+    @property
+    def spent(self) -> int:
+        """What was charged; less than the budget where its rest buys no direction."""
+        ledger = self.state.ledger
+        return ledger.evaluations if self.config.count == EVALUATIONS else ledger.queries
 
     @property
     def x(self) -> Tensor:
@@ -93,7 +96,7 @@ class Run:
         c = self.config
         first, last = self.rows[0]["loss"], self.rows[-1]
         return (
-            f"Run({c.estimator} q={c.q}, {self.status} after {last['spent']} of "
+            f"Run({c.estimator} q={c.q}, {self.status} after {self.spent} of "
             f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
             f"best {self.best_loss:.6g})"
         )

@@ -27,6 +27,7 @@ from zotune.budget import Budget, Ledger
 from zotune.directions import DIRECTIONS, Directions
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS, Estimator, Moments
+from zotune.objectives import positive_int
 
 STRONGLY_CONVEX, CONVEX, NONCONVEX = "strongly-convex", "convex", "nonconvex"
 STOCHASTIC = "stochastic"
@@ -37,6 +38,8 @@ REGIMES = {
     STOCHASTIC: "E f(x̄_T) − f*",
 }
 """What the theorem of each regime bounds."""
+EQUAL = 1e-9
+"""Relative differences up to this are taken for rounding."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Method:
     def moments(self, q: int) -> Moments:
         """a and e of an estimate from q directions."""
         assert self.estimator.moments is not None  # method() has checked it
+        self._check(positive_int("q", q))
         return self.estimator.moments(self.directions, q, self.dim)
 
     def mse(self, q: int) -> float:
@@ -71,6 +75,18 @@ class Method:
         """p = a²/e, 2L/‖g‖² times that decrease; 1 is what the gradient itself would do."""
         return self.moments(q).progress
 
+    def _check(self, q: int) -> None:
+        """Refuse blocks that no run can have."""
+        for what, limited in (
+            (f"estimator {self.estimator.name!r}", self.estimator.at_most_dim),
+            (f"directions {self.directions.name!r}", self.directions.orthogonal),
+        ):
+            if limited and q > self.dim:
+                raise ConfigError(
+                    f"q must be at most the dimension for {what}, got q={q} with d={self.dim}; "
+                    "lower q"
+                )
+
 
 def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
     """The method of these names; an estimator without moments has no theory."""
@@ -80,7 +96,7 @@ def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
             f"estimator {estimator!r} declares no moments, so nothing is known of it; "
             "register it with moments"
         )
-    return Method(entry, DIRECTIONS[directions], dim)
+    return Method(entry, DIRECTIONS[directions], positive_int("dim", dim))
 
 
 @dataclass(frozen=True)
@@ -263,7 +279,7 @@ def stochastic_bound(
     6.0
     """
     cap = stochastic_cap(method, allocation, L=L, rescaled=rescaled)
-    if not 0 < eta0 <= cap * (1 + 1e-9):
+    if not 0 < eta0 <= cap * (1 + EQUAL):
         raise ConfigError(
             f"the stochastic bound holds for 0 < eta0 ≤ {cap:g} with these blocks, got {eta0!r}; "
             "lower eta0"
@@ -335,12 +351,13 @@ def _energy(method: Method, allocation: Allocation, scale: Callable[[int], float
 
 
 def best_block(method: Method, budget: Budget) -> int:
-    """The q ≤ d that makes most progress for its cost: the best constant allocation.
+    """The q ≤ d that makes most progress for its cost: the best block of a long run.
 
     Maximises p(q) / cost(q), which is best for a budget of many steps in the convex and non-convex
-    regimes, and in the strongly convex one up to O(γ/L). Where every q is as good (``align``,
-    charged by directions) it is d, which the strongly convex regime prefers strictly. In closed
-    form where ``closed_form_block`` has one, by search elsewhere.
+    regimes, and in the strongly convex one up to O(γ/L). With few steps it matters how well they
+    fill the budget; ``zotune.plan`` compares whole allocations. Where every q is as good
+    (``align``, charged by directions) it is d, which the strongly convex regime prefers strictly.
+    In closed form where ``closed_form_block`` has one, by search elsewhere.
 
     >>> from zotune.differences import get_difference
     >>> directions = Budget(20000, "directions", get_difference("forward"))
@@ -369,10 +386,10 @@ def closed_form_block(method: Method, budget: Budget) -> float | None:
     grows like q it is d.
     """
     d, first, last = method.dim, method.progress(1), method.progress(method.dim)
-    if isclose(d * first, last, rel_tol=1e-9):
+    if isclose(d * first, last, rel_tol=EQUAL):
         return float(d)
     spread = 1 / first - 1
-    if not isclose(d * (1 / last - 1), spread, rel_tol=1e-9):
+    if not isclose(d * (1 / last - 1), spread, rel_tol=EQUAL):
         return None
     each = budget.cost(2) - budget.cost(1)
     return sqrt((budget.cost(1) - each) * spread / each)
@@ -397,15 +414,21 @@ def best_stochastic_block(
 
 
 def search_block(value: Callable[[int], float], most: int) -> int:
-    """The q from 1 to ``most`` with the largest value: a geometric grid, narrowed around its best.
+    """The q from 1 to ``most`` with the largest value; of equals, the largest.
 
-    >>> search_block(lambda q: -((q - 31) ** 2), 1000)
-    31
+    Every q is tried where there are at most 257. Beyond, a geometric grid is narrowed around its
+    best; the rate of a budget has a tooth wherever steps fill it, and one may be passed by that is
+    higher, by 0.03 % at most in 900 random cases of 260 to 2000 block sizes.
+
+    >>> search_block(lambda q: -((q - 31) ** 2), 1000), search_block(lambda q: 1.0, 1000)
+    (31, 1000)
     """
     low, high = 1, most
     while True:
-        grid = geometric(low, high)
-        at = max(range(len(grid)), key=lambda i: value(grid[i]))
+        grid = geometric(low, high, points=257)
+        values = [value(q) for q in grid]
+        top = max(values)
+        at = max(i for i, v in enumerate(values) if isclose(v, top, rel_tol=EQUAL))
         if len(grid) == high - low + 1:
             return grid[at]
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]

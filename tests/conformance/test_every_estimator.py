@@ -205,6 +205,7 @@ def test_its_error_is_what_the_theory_says(
     scale = g[0].square().sum()
     if kind.name == "rademacher" and "projects" in estimator.claims:
         rank = torch.linalg.matrix_rank(block.gram()).double().mean().item()
+        assert moments.alignment == moments.energy <= rank / d, "what is stated is the least"
         moments = type(moments)(rank / d, rank / d)
     for sample, stated in (
         ((found * g).sum(-1) / scale, moments.alignment),

@@ -93,6 +93,17 @@ def test_a_checkpoint_is_a_run_with_its_weights(tmp_path: Path) -> None:
     assert "weights.score.weight" in load_file(tmp_path / FILENAME)
 
 
+def test_a_run_on_weights_says_what_it_was_charged(tmp_path: Path) -> None:
+    """Two directions cost three evaluations; one more evaluation buys nothing."""
+    loop = loop_for(Toy(), q=2, budget=31, count="evaluations")
+    state, row = loop.report(loop.advance(loop.init()))
+    save_loop(loop, state, tmp_path / FILENAME)
+    run = load_run(tmp_path)
+    assert run.spent == row["spent"] == 30
+    assert "exhausted after 30 of 31 evaluations" in repr(run)
+    assert run.rows[-1]["spent"] == 31
+
+
 def test_checkpoints_of_another_model_or_cut_short_are_refused(tmp_path: Path) -> None:
     path = tmp_path / FILENAME
     loop = loop_for(Toy())

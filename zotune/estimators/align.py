@@ -13,9 +13,31 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
 
 
+SIGNS = "rademacher"
+"""The directions that depend on each other with a probability above 0."""
+
+
 def moments(directions: Directions, q: int, d: int) -> Moments:
-    """A projection on q random dimensions of d: E gᵀĝ = E‖ĝ‖² = (q/d) ‖g‖²."""
-    return Moments(q / d, q / d)
+    """A projection on E r of d dimensions in the mean: E gᵀĝ = E‖ĝ‖² = (E r/d) ‖g‖².
+
+    The rank r of the block is q, but for random signs. Of those it is the least that E r can be:
+    errors and bounds are then at most what is stated, and the best step is the same.
+    """
+    rank = q - dependent_signs(q, d) if directions.name == SIGNS else q
+    return Moments(rank / d, rank / d)
+
+
+def dependent_signs(q: int, d: int) -> float:
+    """The most of q vectors of d random signs that depend on the others, in the mean.
+
+    k vectors span at most 2^k vectors of signs, for k coordinates of a vector in their span
+    determine it (Odlyzko). The next one is among them with a probability of 2^(k−d) at most; the
+    sum over 0 < k < q is 2^(q−d) − 2^(1−d). Exact for q ≤ 2; below 1 always.
+
+    >>> dependent_signs(2, 2), dependent_signs(6, 6), dependent_signs(10, 40) < 1e-9
+    (0.5, 0.96875, True)
+    """
+    return float(2.0 ** (q - d) - 2.0 ** (1 - d))
 
 
 @register(
@@ -26,12 +48,13 @@ def moments(directions: Directions, q: int, d: int) -> Moments:
     claims={"linear", "interpolates", "projects", "scale-free"},
 )
 def align(v: Tensor, block: Block) -> Tensor:
-    """The projection of the gradient on the span of the directions; exact at q = d.
+    """The projection of the gradient on the span of the directions; exact if they span everything.
 
     ĝ = U (UᵀU)⁻¹ v, so c solves the Gram matrix of ``block`` against v. It is the shortest vector
     with uᵢᵀĝ = vᵢ for all i. Mean (q/d) g; E‖ĝ − g‖² = (d−q)/d ‖g‖². Directions that depend on
-    the others are left out. Costs q directions. Near q = d the bias of one-sided differences,
-    (mu/2) uᵀHu, is magnified: prefer central differences or orthogonal directions there.
+    the others are left out, as happens to random signs; their mean rank then stands for q. Costs q
+    directions. Near q = d the bias of one-sided differences, (mu/2) uᵀHu, is magnified: prefer
+    central differences or orthogonal directions there.
 
     >>> import torch
     >>> from zotune.blocks import DenseBlock

@@ -51,12 +51,15 @@ class WeightsRun:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The curve as records, one a point of the grid."""
-        ledger = self.state.ledger
-        counts_calls = self.config.count == EVALUATIONS
-        spent = ledger.evaluations if counts_calls else ledger.queries
+        """The curve as records, one a point of the grid, with the last step at or before it."""
         grid = budget_grid(self.config.budget, self.config.points)
-        return curve_rows(self.state.curve, grid, spent=spent, status=self.status)
+        return curve_rows(self.state.curve, grid, spent=self.spent, status=self.status)
+
+    @property
+    def spent(self) -> int:
+        """What was charged; less than the budget where its rest buys no direction."""
+        ledger = self.state.ledger
+        return ledger.evaluations if self.config.count == EVALUATIONS else ledger.queries
 
     @property
     def curve(self) -> pd.DataFrame:
@@ -79,7 +82,7 @@ class WeightsRun:
     def __repr__(self) -> str:
         c, first, last = self.config, self.rows[0]["loss"], self.rows[-1]
         return (
-            f"WeightsRun({c.estimator} q={c.q}, {self.status} after {last['spent']} of "
+            f"WeightsRun({c.estimator} q={c.q}, {self.status} after {self.spent} of "
             f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
             f"best {self.best_loss:.6g})"
         )
