@@ -18,7 +18,7 @@ from zotune.config import Config
 from zotune.curvature import estimate_curvature, probes_for, probing_cost
 from zotune.curve import DIVERGED, EXHAUSTED, RUNNING, Curve
 from zotune.errors import ConfigError, ObjectiveError
-from zotune.estimators import ESTIMATORS
+from zotune.estimators import ESTIMATORS, require_possible
 from zotune.grid import budget_grid, crosses, next_point
 from zotune.noise import LOOKS, alike, refuse_noise
 from zotune.objectives import Objective, dtype_name
@@ -47,7 +47,7 @@ class Loop:
         self.estimator = ESTIMATORS[config.estimator]
         self.prober = Prober(config, objective)
         self.difference = self.prober.difference
-        self._check_block()
+        require_possible(self.estimator, self.prober.directions, config.q, objective.dim)
         self.budget = Budget(config.budget, config.count, self.difference)
         self.budget.require(
             self.budget.cost(config.q), f"one step ({config.difference} with q={config.q})"
@@ -309,18 +309,6 @@ class Loop:
             state = self._look_again(state, found.center, changes)
         inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
         return replace(state, inverse_smoothness=inverse)
-
-    def _check_block(self) -> None:
-        """Refuse blocks that the estimator or the directions cannot have."""
-        q, d, directions = self.config.q, self.objective.dim, self.prober.directions
-        for what, limited in (
-            (f"estimator {self.estimator.name!r}", self.estimator.at_most_dim),
-            (f"directions {directions.name!r}", directions.orthogonal),
-        ):
-            if limited and q > d:
-                raise ConfigError(
-                    f"q must be at most the dimension for {what}, got q={q} with d={d}; lower q"
-                )
 
     def _checked_start(self, x0: Any) -> Tensor:
         """The start of every replicate, or what is wrong with it."""

@@ -26,7 +26,7 @@ from math import ceil, exp, floor, inf, isclose, log, log1p, sqrt
 from zotune.budget import Budget, Ledger
 from zotune.directions import DIRECTIONS, Directions
 from zotune.errors import ConfigError
-from zotune.estimators import ESTIMATORS, Estimator, Moments
+from zotune.estimators import ESTIMATORS, Estimator, Moments, require_possible
 from zotune.objectives import positive_int
 
 STRONGLY_CONVEX, CONVEX, NONCONVEX = "strongly-convex", "convex", "nonconvex"
@@ -60,7 +60,7 @@ class Method:
     def moments(self, q: int) -> Moments:
         """a and e of an estimate from q directions."""
         assert self.estimator.moments is not None  # method() has checked it
-        self._check(positive_int("q", q))
+        require_possible(self.estimator, self.directions, positive_int("q", q), self.dim)
         return self.estimator.moments(self.directions, q, self.dim)
 
     def mse(self, q: int) -> float:
@@ -74,18 +74,6 @@ class Method:
     def progress(self, q: int) -> float:
         """p = a²/e, 2L/‖g‖² times that decrease; 1 is what the gradient itself would do."""
         return self.moments(q).progress
-
-    def _check(self, q: int) -> None:
-        """Refuse blocks that no run can have."""
-        for what, limited in (
-            (f"estimator {self.estimator.name!r}", self.estimator.at_most_dim),
-            (f"directions {self.directions.name!r}", self.directions.orthogonal),
-        ):
-            if limited and q > self.dim:
-                raise ConfigError(
-                    f"q must be at most the dimension for {what}, got q={q} with d={self.dim}; "
-                    "lower q"
-                )
 
 
 def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:

@@ -206,19 +206,21 @@ class Directions:
     """UᵀU = d·I exactly; a block then has at most d directions and needs no solve."""
     random_norm: bool = False
     """‖u‖² has the spread of a Gaussian's; else it is d exactly."""
+    signs: bool = False
+    """Entries are signs, so that directions depend on each other with a probability above 0."""
 
 
 DIRECTIONS: Registry[Directions] = Registry("directions", __name__, lambda e: e.sampler)
 
 
 def register(
-    name: str, *, orthogonal: bool = False, random_norm: bool = False
+    name: str, *, orthogonal: bool = False, random_norm: bool = False, signs: bool = False
 ) -> Callable[[type[Sampler]], type[Sampler]]:
     """Register the decorated sampler under ``name``, which must be new."""
 
     def add(sampler: type[Sampler]) -> type[Sampler]:
         summary = (sampler.__doc__ or "").strip().split("\n")[0]
-        DIRECTIONS.add(name, Directions(name, summary, sampler, orthogonal, random_norm))
+        DIRECTIONS.add(name, Directions(name, summary, sampler, orthogonal, random_norm, signs))
         return sampler
 
     return add

@@ -20,7 +20,7 @@ else:
 Words = npt.NDArray[np.uint64]
 
 
-@register("rademacher")
+@register("rademacher", signs=True)
 class Rademacher(TiledSampler):
     """Independent random signs; a square block is often singular at small d."""
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zotune.errors import ConfigError
 from zotune.registry import Registry
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ class Estimator:
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
         return self.coefficients(v, block)
+
+
+def require_possible(estimator: Estimator, directions: Directions, q: int, d: int) -> None:
+    """Refuse blocks that the estimator or the directions cannot have."""
+    for what, limited in (
+        (f"estimator {estimator.name!r}", estimator.at_most_dim),
+        (f"directions {directions.name!r}", directions.orthogonal),
+    ):
+        if limited and q > d:
+            raise ConfigError(
+                f"q must be at most the dimension for {what}, got q={q} with d={d}; lower q"
+            )
 
 
 CLAIMS = {

@@ -13,17 +13,13 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
 
 
-SIGNS = "rademacher"
-"""The directions that depend on each other with a probability above 0."""
-
-
 def moments(directions: Directions, q: int, d: int) -> Moments:
     """A projection on E r of d dimensions in the mean: E gᵀĝ = E‖ĝ‖² = (E r/d) ‖g‖².
 
     The rank r of the block is q, but for random signs. Of those it is the least that E r can be:
     errors and bounds are then at most what is stated, and the best step is the same.
     """
-    rank = q - dependent_signs(q, d) if directions.name == SIGNS else q
+    rank = q - dependent_signs(q, d) if directions.signs else q
     return Moments(rank / d, rank / d)
 
 

@@ -20,7 +20,7 @@ from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
 from zotune.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
-from zotune.estimators import ESTIMATORS
+from zotune.estimators import ESTIMATORS, require_possible
 from zotune.grid import budget_grid, crosses
 from zotune.objectives import dtype_name
 from zotune.steps import StepRule, schedule_factor
@@ -267,15 +267,7 @@ class WeightsLoop:
                 f"the weights of a model are one row: replicates must be 1, "
                 f"got {config.replicates}; use replicates_as: trials in the study"
             )
-        for limited, what in (
-            (self.estimator.at_most_dim, f"estimator {self.estimator.name!r}"),
-            (self.directions.orthogonal, f"directions {self.directions.name!r}"),
-        ):
-            if limited and config.q > objective.dim:
-                raise ConfigError(
-                    f"q must be at most the dimension for {what}, got q={config.q} "
-                    f"with d={objective.dim}; lower q"
-                )
+        require_possible(self.estimator, self.directions, config.q, objective.dim)
         _check_parameters(objective)
 
     @torch.no_grad()
