@@ -302,3 +302,14 @@ def test_only_what_a_curve_or_a_report_needs_is_looked_at(
     ledger = run.state.ledger
     assert ledger.monitored == looks
     assert len(calls) == ledger.evaluations + ledger.monitored
+
+
+@pytest.mark.parametrize("problem", ["quadratic", "rosenbrock"])
+def test_the_points_of_a_run_are_yours_to_differentiate_and_to_change(problem: str) -> None:
+    run = zotune.minimize({"name": problem, "dim": 4}, q=2, budget=40)
+    for point in (run.x[0], run.best_x):
+        wanted = point.clone().requires_grad_()
+        wanted.square().sum().backward()
+        assert torch.equal(wanted.grad, 2 * point)
+        point.mul_(2)
+    assert torch.equal(run.x, run.state.x)

@@ -5,9 +5,11 @@ Replicates are rows of one batched program. Nothing here knows of Ray or MLflow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from math import isfinite
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +31,22 @@ from zotune.steps import StepRule
 
 PROBING = -1
 """The step under whose address curvature is probed before the first."""
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def _gradient_free(
+    method: Callable[Concatenate[Loop, P], Result],
+) -> Callable[Concatenate[Loop, P], Result]:
+    """Keep autograd out of a method; its very bookkeeping where the objective cannot want it."""
+
+    @wraps(method)
+    def call(loop: Loop, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with torch.inference_mode() if loop.objective.pure else torch.no_grad():
+            return method(loop, *args, **kwargs)
+
+    return call
 
 
 class Loop:
@@ -71,7 +89,7 @@ class Loop:
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
 
-    @torch.no_grad()
+    @_gradient_free
     def init(self) -> State:
         """The state before the first step: its loss looked at, curvature probed where needed."""
         x = self.begins_at.clone()
@@ -98,7 +116,7 @@ class Loop:
         )
         return self.adopt(state)
 
-    @torch.no_grad()
+    @_gradient_free
     def adopt(self, state: State) -> State:
         """A state, maybe of another configuration, made ready to continue under this one.
 
@@ -110,7 +128,7 @@ class Loop:
         unknown = bool(state.inverse_smoothness.isnan().any())
         return self._probed(state) if unknown and self.rule.needs_smoothness else state
 
-    @torch.no_grad()
+    @_gradient_free
     def step(self, state: State) -> State:
         """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
         return self._step(state)
@@ -210,7 +228,7 @@ class Loop:
         to_grid = next_point(self.grid, spent) - spent
         return min(to_grid // cost, -(-(goal - spent) // cost))
 
-    @torch.no_grad()
+    @_gradient_free
     def advance(self, state: State, until: int | None = None) -> State:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
         goal = self.config.budget if until is None else until
@@ -236,7 +254,7 @@ class Loop:
             return DIVERGED
         return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
 
-    @torch.no_grad()
+    @_gradient_free
     def report(self, state: State) -> tuple[State, dict[str, Any]]:
         """A result row for the state as it is, and the state that has counted this look."""
         if state.curve.last_spent == self.spent(state):

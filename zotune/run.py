@@ -73,12 +73,12 @@ class Run:
     @property
     def x(self) -> Tensor:
         """Where each replicate ended, (replicates, d)."""
-        return self.state.x
+        return self.state.x.clone()
 
     @property
     def best_x(self) -> Tensor:
         """The best point of all replicates, (d,)."""
-        return self.state.best_x[int(self.state.best_loss.argmin())]
+        return self.state.best_x[int(self.state.best_loss.argmin())].clone()
 
     @property
     def best_loss(self) -> float:
