@@ -26,13 +26,14 @@ else:
     torch = LazyModule("torch")
 
 Keys = npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint32]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = 2**64 - 1
 _STATE_AT = 24  # bytes before the 624 words in the state of torch's CPU generator
 _WORDS = 624
 _LANES = _GOLDEN * np.arange(1, _WORDS // 2 + 1, dtype=np.uint64)
-_AHEAD = 8  # steps whose states are computed at a time
+_AHEAD = 16  # steps whose states are computed at a time
 _ALONG = 16  # chunks of a long direction whose states are computed at a time
 _NEAR = 2  # tiles of a step, after that of first directions, whose states are computed ahead
 
@@ -92,7 +93,8 @@ class Generators:
         """Whether the first n of m draws equal n draws (in multiples of 16)."""
         self._keys = keys
         self._generator = torch.Generator(device=device)
-        self._known: dict[int, tuple[tuple[int, ...], npt.NDArray[np.uint32]]] = {}
+        self._known: dict[tuple[int, bool], dict[tuple[int, int], Words]] = {}
+        """States that are computed already, by step and chunk; first chunks and others apart."""
         if self.prefix_stable:
             self._state = _checked_state(self._generator)
             self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
@@ -114,30 +116,31 @@ class Generators:
         self._words[:] = self._states(step, tile, chunk)[0]
         return self._generator.set_state(self._state)
 
-    def _states(self, step: int, tile: int, chunk: int) -> npt.NDArray[np.uint32]:
+    def _states(self, step: int, tile: int, chunk: int) -> Words:
         """States at an address, computed with those that are wanted next.
 
         These are the next chunks of a direction that is alone, or the next steps' of a short one.
         """
-        at: tuple[int, ...]
+        slot = tile, chunk > 0
+        if (step, chunk) not in self._known.get(slot, ()):
+            self._known[slot] = self._spread_along(step, tile, chunk)
+        return self._known[slot][step, chunk]
+
+    def _spread_along(self, step: int, tile: int, chunk: int) -> dict[tuple[int, int], Words]:
+        """States from an address on, by step and chunk."""
         if chunk and len(self._keys) == 1:
-            group, offset = divmod(chunk, _ALONG)
-            at, next_ones = (step, group), [(step, tile, group * _ALONG + k) for k in range(_ALONG)]
+            places = [(step, chunk + k) for k in range(_ALONG)]
         elif not chunk and tile < _NEAR:
-            group, offset = divmod(step, _AHEAD)
-            at, next_ones = (group,), [(group * _AHEAD + k, tile, 0) for k in range(_AHEAD)]
+            places = [(step + k, chunk) for k in range(_AHEAD)]
         else:
-            return _spread(extend(self._keys, step, tile, chunk))
-        if tile not in self._known or self._known[tile][0] != at:
-            folded = np.array([_fold(place) for place in next_ones], dtype=np.uint64)
-            self._known[tile] = at, _spread(mix(self._keys + folded[:, None]))
-        states: npt.NDArray[np.uint32] = self._known[tile][1][offset]
-        return states
+            places = [(step, chunk)]
+        folded = np.array([_fold((t, tile, c)) for t, c in places], dtype=np.uint64)
+        return dict(zip(places, _spread(mix(self._keys + folded[:, None])), strict=True))
 
 
-def _spread(keys: Keys) -> npt.NDArray[np.uint32]:
+def _spread(keys: Keys) -> Words:
     """624 words for each key, the outputs of SplitMix64 that is seeded with it."""
-    words: npt.NDArray[np.uint32] = mix(keys[..., None] + _LANES).view(np.uint32)
+    words: Words = mix(keys[..., None] + _LANES).view(np.uint32)
     return words
 
 

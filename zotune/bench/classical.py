@@ -122,7 +122,7 @@ def classical(
     *,
     dim: int = 1000,
     block_sizes: tuple[int, ...] = (1, 10, 100, 1000),
-    rounds: int = 21,
+    rounds: int = 41,
     on_case: Callable[[str], None] = lambda case: None,
 ) -> Iterator[Measurement]:
     """Measure every problem, estimator and q, one thread, ten replicates."""
@@ -149,7 +149,7 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
         }
         works[PAIRS] = steps(objective, "avg", q // 2, count, CENTRAL)
     limits = {"limit": repeated(limit(objective, q), count)}
-    times = interleave(limits | works, rounds=rounds, seconds=0.1)
+    times = interleave(limits | works, rounds=rounds, seconds=0.05)
     for estimator in works:
         step = median(times[estimator]) / count
         evaluations = q if estimator in (PAIRS, OPEN_ES) else q + 1

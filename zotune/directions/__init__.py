@@ -102,7 +102,7 @@ class TiledSampler(Sampler):
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
         """Copy the wanted part of every tile that the rectangle touches."""
-        if self._is_one_tile(out, coordinates):
+        if self._rows == 1 and self._is_one_tile(out, coordinates):
             for query, row in zip(queries, out[0], strict=True):
                 chunk = coordinates.start // self._width
                 self._draw(row, self._generators.first(step, query, chunk))
@@ -146,10 +146,9 @@ class TiledSampler(Sampler):
         return Tile(tile, chunk, parts)
 
     def _is_one_tile(self, out: Tensor, coordinates: range) -> bool:
-        """Whether a part is one tile of long rows, which can be drawn where it belongs."""
+        """Whether a part of long rows is one tile, which can be drawn where it belongs."""
         return (
-            self._rows == 1
-            and len(coordinates) == self._width
+            len(coordinates) == self._width
             and coordinates.start % self._width == 0
             and len(out) == 1
             and out.dtype == torch.float32
