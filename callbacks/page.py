@@ -241,7 +241,7 @@ def prepare_page(client: MlflowClient, experiments: Sequence[str], launches: Ite
 
     Args:
         client: of the store.
-        experiments: their ids; of several, the first keeps the page.
+        experiments: their ids. Each keeps the page: MLflow asks the one that it loads first.
         launches: ids of the launches that are shown.
     """
     wanted = sorted(launches)
@@ -250,7 +250,8 @@ def prepare_page(client: MlflowClient, experiments: Sequence[str], launches: Ite
     state = json.dumps(view_state(contents_of(runs, _start(client, runs))))
     if len(state) > LONGEST:
         raise ConfigError(f"{len(runs)} runs are too many for one page; choose fewer launches")
-    client.set_experiment_tag(experiments[0], SHARED + key, state)
+    for experiment in experiments:
+        client.set_experiment_tag(experiment, SHARED + key, state)
     return page_path(experiments, key)
 
 

@@ -152,6 +152,22 @@ def test_a_page_without_a_store_or_a_study_is_refused_by_name(store: str, tmp_pa
         page_of(["mine"], store, ["second"])
 
 
+def test_the_page_of_several_studies_is_kept_by_each_for_the_one_that_is_loaded_first(
+    store: str, tmp_path: Path
+) -> None:
+    client = open_client(store)
+    experiments = [client.create_experiment(name, str(tmp_path)) for name in ("one", "two")]
+    for experiment in experiments:
+        tags = {"zotune.kind": "trial", "zotune.launch_id": f"of-{experiment}"}
+        client.create_run(experiment, tags=tags)
+    place = prepare_page(client, experiments, [f"of-{experiment}" for experiment in experiments])
+    found = re.search("viewStateShareKey=([^&]+)", place)
+    assert found is not None
+    for experiment in experiments:
+        state = client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{found[1]}"]
+        assert "attributes.run_id IN" in state
+
+
 def test_runs_that_end_above_their_start_are_filtered_out_unless_all_do(
     store: str, tmp_path: Path
 ) -> None:
