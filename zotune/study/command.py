@@ -17,7 +17,7 @@ from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
-from zotune.study.quiet import silence
+from zotune.study.quiet import answer_kept, silence
 from zotune.study.reaching import LOCAL, require_cluster
 from zotune.study.room import require_room_here
 from zotune.study.running import (
@@ -76,7 +76,7 @@ def run(request: Request) -> int:
         import_own(place)
     store_of(request.tracking_uri)
     require_cluster(request.address)
-    with _launch(request) as found:
+    with answer_kept(request.as_json), _launch(request) as found:
         launch = with_store(found, request.tracking_uri)
         _introduce(launch, request, console)
         outcome = _run(launch, request, console)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 
 SILENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -52,6 +53,11 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
             yield
         finally:
             ray.shutdown()
+
+
+def answer_kept(wanted: bool = True) -> AbstractContextManager[object]:
+    """Keep stdout for an answer that a machine reads: Ray prints there which nodes have died."""
+    return redirect_stdout(sys.stderr) if wanted else nullcontext()
 
 
 @contextmanager
