@@ -334,7 +334,7 @@ def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: int) 
 
 
 @bench_group.command("classical")
-@click.option("--rounds", default=21, show_default=True, help="Turns that each work takes.")
+@click.option("--rounds", default=41, show_default=True, help="Turns that each work takes.")
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def bench_classical(rounds: int, as_json: bool) -> None:
     """The core: a step beside the raw objective and the raw draws, one thread."""
