@@ -122,20 +122,21 @@ class Generators:
         These are the next chunks of a direction that is alone, or the next steps' of a short one.
         """
         slot = tile, chunk > 0
-        if (step, chunk) not in self._known.get(slot, ()):
-            self._known[slot] = self._spread_along(step, tile, chunk)
-        return self._known[slot][step, chunk]
+        known = self._known.get(slot)
+        if known is None or (step, chunk) not in known:
+            places = self._wanted_next(step, tile, chunk)
+            folded = np.array([_fold((t, tile, c)) for t, c in places], dtype=np.uint64)
+            known = dict(zip(places, _spread(mix(self._keys + folded[:, None])), strict=True))
+            if len(places) > 1:
+                self._known[slot] = known
+        return known[step, chunk]
 
-    def _spread_along(self, step: int, tile: int, chunk: int) -> dict[tuple[int, int], Words]:
-        """States from an address on, by step and chunk."""
+    def _wanted_next(self, step: int, tile: int, chunk: int) -> list[tuple[int, int]]:
+        """Steps and chunks of a tile from an address on."""
         if chunk and len(self._keys) == 1:
-            places = [(step, chunk + k) for k in range(_ALONG)]
-        elif not chunk and tile < _NEAR:
-            places = [(step + k, chunk) for k in range(_AHEAD)]
-        else:
-            places = [(step, chunk)]
-        folded = np.array([_fold((t, tile, c)) for t, c in places], dtype=np.uint64)
-        return dict(zip(places, _spread(mix(self._keys + folded[:, None])), strict=True))
+            return [(step, chunk + k) for k in range(_ALONG)]
+        ahead = _AHEAD if not chunk and tile < _NEAR else 1
+        return [(step + k, chunk) for k in range(ahead)]
 
 
 def _spread(keys: Keys) -> Words:
