@@ -145,5 +145,14 @@ def test_short_directions_are_probed_as_far_out_as_long_ones() -> None:
 
 
 def test_a_function_that_ends_beside_the_start_is_said_to_do_so() -> None:
-    with pytest.raises(ConfigError, match="around the start point, where it is not finite; give L"):
+    said = "around the start point, where it is not finite; give L, or step='constant' with eta"
+    with pytest.raises(ConfigError, match=said):
         probed(lambda x: bowl(x).log(), 0.0)
+
+
+def test_a_given_mu_lets_a_function_of_a_small_scale_be_probed_near() -> None:
+    def narrow(x: Tensor) -> Tensor:
+        return (x / 1e-4).cosh().sum(-1)
+
+    assert float(probed(narrow, 1e-4, mu=1e-8).smoothness) < 1e10
+    assert float(probed(narrow, 1e-4).smoothness) > 1e11

@@ -119,8 +119,8 @@ class Walled(zotune.Objective):
 
     L = 2.0
 
-    def __init__(self, *, pure: bool) -> None:
-        super().__init__("walled", 3)
+    def __init__(self, dim: int = 3, *, pure: bool) -> None:
+        super().__init__("walled", dim)
         self.pure = pure  # type: ignore[misc]
 
     def values(self, points: Tensor) -> Tensor:
@@ -129,13 +129,14 @@ class Walled(zotune.Objective):
 
 
 @pytest.mark.parametrize("difference", ["forward", "central"])
+@pytest.mark.parametrize("directions", ["gaussian", "coordinate"])
 @pytest.mark.parametrize("estimator", ["avg", "align", "align-diag", "sign"])
 def test_a_wall_that_is_noticed_late_ends_a_replicate_where_it_stood(
-    estimator: str, difference: str
+    estimator: str, directions: str, difference: str
 ) -> None:
     register("sign", formula="U sign(v) / q")(lambda v, block: v.sign() / block.q)
-    settings = {"estimator": estimator, "difference": difference, "mu": 0.05}
-    settings |= {"step": "constant", "eta": 0.02}
+    settings = {"estimator": estimator, "directions": directions, "difference": difference}
+    settings |= {"mu": 0.05, "step": "constant", "eta": 0.02}
     ends = []
     for pure in (False, True):
         objective = Walled(pure=pure)
@@ -149,6 +150,19 @@ def test_a_wall_that_is_noticed_late_ends_a_replicate_where_it_stood(
         assert torch.equal(end.x, stepped.x)
         assert torch.equal(end.loss, ends[0].loss)
         assert (end.steps, end.ledger.evaluations) == (stepped.steps, stepped.ledger.evaluations)
+
+
+def test_a_wall_behind_a_direction_that_depends_on_another_is_noticed() -> None:
+    """Of two opposite signs the second has no weight, and what it met is not to be seen in x."""
+    for seed in range(100):
+        settings = {"estimator": "align", "directions": "rademacher", "seed": seed, "mu": 0.05}
+        settings |= {"step": "constant", "eta": 0.1, "q": 2, "budget": 60, "points": 2}
+        loop = loop_of(Walled(2, pure=True), [0.68] * 2, **settings)
+        walked, stepped = loop.advance(loop.init()), loop.init()
+        while loop.status(stepped) == RUNNING:
+            stepped = loop.step(stepped)
+        assert (walked.steps, walked.lost) == (stepped.steps, stepped.lost)
+        assert torch.equal(walked.x, stepped.x)
 
 
 def test_a_batched_function_may_answer_in_a_buffer_of_its_own() -> None:

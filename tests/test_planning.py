@@ -243,9 +243,9 @@ def test_the_smallest_budget_has_a_plan() -> None:
 def test_a_single_step_is_said_to_promise_little() -> None:
     said = "after one step the bound speaks of the start alone"
     for regime in ("nonconvex", "stochastic"):
-        assert any(said in note for note in plan(1000, 500, regime=regime).notes)
+        assert any(said in note for note in plan(1000, 1, regime=regime).notes)
         assert not any(said in note for note in plan(1000, 5000, regime=regime).notes)
-    assert not any(said in note for note in plan(1000, 500, regime="convex").notes)
+    assert not any(said in note for note in plan(1000, 1, regime="convex").notes)
 
 
 @COUNT
@@ -372,7 +372,7 @@ def test_the_command_is_a_study_of_which_every_trial_can_run(
         (2, 5, ("2", "5")),
         (1000, 20_000, ("1000", "20000")),
         (5_000, 20_000, ("1000", "4000")),
-        (10**6, 5, ("1000", "1")),
+        (10**6, 5, ("1000", "1000")),
         (10**6, 10**12, ("1000", "1000000")),
         (10, 10**9, ("10", "1000000")),
     ],
@@ -449,7 +449,14 @@ def test_large_numbers_are_readable_in_eighty_columns(
 
 
 def test_one_step_is_not_steps() -> None:
-    assert "align with q = 500: 1 step of 1 / L" in text_of(plan(1000, 500, regime="convex"))
+    assert "align with q = 1: 1 step of 1 / L" in text_of(plan(1000, 1, regime="convex"))
+
+
+def test_of_plans_that_promise_the_same_one_with_some_steps_is_taken() -> None:
+    assert (plan(50, 10, regime="convex").q, plan(50, 10, regime="convex").steps) == (1, 10)
+    large = plan(600_000_000, 20_000, regime="nonconvex")
+    assert (large.estimator, large.q, large.steps) == ("align", 1000, 20)
+    assert plan(1000, 20_000, regime="strongly-convex").q == 1000
     assert "1 step of 0.25 / L" in text_of(plan(1000, 500, regime="stochastic", noise=0.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -313,3 +314,41 @@ def test_the_points_of_a_run_are_yours_to_differentiate_and_to_change(problem: s
         assert torch.equal(wanted.grad, 2 * point)
         point.mul_(2)
     assert torch.equal(run.x, run.state.x)
+
+
+def test_a_run_says_how_many_of_its_replicates_are_lost_and_what_helps() -> None:
+    x0 = [[1.0], [99.9999999]]
+    settings = {"x0": x0, "q": 2, "budget": 30, "replicates": 2, "estimator": "avg", "L": 20.0}
+    run = zotune.minimize(lambda x: math.nan if x[0] > 100 else float(x[0] ** 2), **settings)
+    assert repr(run).endswith(", 1 of 2 replicates diverged; give a smaller eta, or L)")
+    alone = zotune.minimize({"name": "quadratic", "dim": 4}, budget=900, eta=1e4)
+    assert alone.status == "diverged"
+    assert repr(alone).endswith("; give a smaller eta, or L)")
+    assert "diverged" not in repr(zotune.minimize({"name": "quadratic", "dim": 4}, budget=40))
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_an_error_of_a_function_is_told_what_it_was_called_with(batched: bool) -> None:
+    f = zotune.objective(lambda x: torch.ones(3) @ x.mT, 3, batched=batched)
+    with pytest.raises(RuntimeError) as raised:
+        zotune.minimize(f, budget=20)
+    (note,) = raised.value.__notes__
+    shape = "(1, 3)" if batched else "(3,)"
+    assert f"with a torch tensor of float64, shape {shape}; x.numpy() makes it an array" in note
+
+
+def test_a_type_may_be_given_by_name() -> None:
+    bowl = zotune.objective(lambda x: (x**2).sum(), 3, dtype="float32")
+    assert zotune.minimize(bowl, x0=[1.0] * 3, budget=50).x.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("lr", r"'lr' is not a setting \(did you mean 'eta'\?\)"),
+        ("batched", r"'batched' is not a setting of a run; it is one of zotune\.objective\("),
+    ],
+)
+def test_what_is_looked_for_among_settings_is_told_its_place(key: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint):
+        zotune.minimize(lambda x: x.sum(), x0=[0.0], budget=10, **{key: 1})

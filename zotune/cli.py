@@ -53,9 +53,11 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
     """Show studies, estimators, directions, differences, step rules and problems."""
     from zotune.catalogue import catalogue
     from zotune.own import import_own
+    from zotune.study.quiet import answer_kept
 
-    for place in imports:
-        import_own(place)
+    with answer_kept(as_json):
+        for place in imports:
+            import_own(place)
     entries = catalogue()
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))

@@ -153,6 +153,14 @@ def parse_config(settings: Mapping[str, Any]) -> Config:
         raise ConfigError(describe(error.errors()[0])) from None
 
 
+_ELSEWHERE = dict.fromkeys(("lr", "learning_rate", "step_size"), " (did you mean 'eta'?)")
+_ELSEWHERE |= {
+    key: f" of a run; it is one of zotune.objective(fn, dim, {key}=…)"
+    for key in ("batched", "dtype", "device", "optimum", "start")
+}
+"""What people call settings, or look for among them."""
+
+
 def describe(problem: Mapping[str, Any]) -> str:
     """One line for one of pydantic's complaints."""
     key = ".".join(str(part) for part in problem["loc"])
@@ -164,7 +172,8 @@ def describe(problem: Mapping[str, Any]) -> str:
             return f"{key} is missing; give {key}=…"
         case "extra_forbidden":
             fields = list(Config.model_fields)
-            return f"{key!r} is not a setting{nearest(key, fields)}; settings: {', '.join(fields)}"
+            hint = _ELSEWHERE.get(key) or nearest(key, fields)
+            return f"{key!r} is not a setting{hint}; settings: {', '.join(fields)}"
         case _:
             message = problem["msg"].replace("Input should be", f"{key} must be")
             return f"{message}, got {came!r}"

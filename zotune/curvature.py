@@ -24,7 +24,7 @@ from zotune.blocks import Block
 from zotune.errors import ConfigError
 
 _NEAREST = 1e-3
-"""The least h. The share of fourth derivatives in a bend, about h²/12, does not matter yet."""
+"""The least h without a mu. The share of fourth derivatives in a bend, h²/12, is small yet."""
 _CLEARLY = 8
 """How many roundings a bend must be above; straight functions were seen to bend by up to 4.3."""
 
@@ -60,7 +60,7 @@ def estimate_curvature(
 ) -> Curvature:
     """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``.
 
-    The points are as far away as rounding wants it, and at least ``mu`` where that is given.
+    The points are as far away as rounding wants it, and at least ``mu``, or 1e-3 without one.
     """
     root, h = block.dim**0.5, _reach(x, mu)
     scale = root / block.diagonal().sqrt()
@@ -90,7 +90,7 @@ def _reach(x: Tensor, mu: float | None) -> Tensor:
     """
     largest = x.abs().amax(-1, keepdim=True).clamp_min(1)
     h: Tensor = torch.finfo(x.dtype).eps ** 0.25 * largest.sqrt()
-    return h.clamp_min(max(mu or 0.0, _NEAREST))
+    return h.clamp_min(_NEAREST if mu is None else mu)
 
 
 def _rounding(values: Tensor, slope: Tensor, x: Tensor) -> Tensor:
@@ -112,16 +112,16 @@ def _refuse_rounding(bend: Tensor, values: Tensor, slope: Tensor, x: Tensor) -> 
         seen = _told(*(float(each[lost][0]) for each in (bend, values[:, 0], rounding)))
         raise ConfigError(
             "step 'theory' needs L, and the function shows no curvature around the start point"
-            f"{seen}; give L, a larger mu, or step='constant' with eta"
+            f"{seen}, or step='constant' with eta"
         )
 
 
 def _told(bend: float, value: float, rounding: float) -> str:
     """What was seen in place of a curvature."""
     if not isfinite(bend):
-        return ", where it is not finite"
+        return ", where it is not finite; give L"
     seen = f": it bends by {bend:.2g}, and values near {value:.2g} round by {rounding:.2g}"
-    return seen if bend else ""
+    return f"{seen if bend else ''}; give L, a larger mu"
 
 
 def _unit(vectors: Tensor) -> Tensor:

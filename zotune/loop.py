@@ -31,6 +31,8 @@ from zotune.steps import StepRule
 
 PROBING = -1
 """The step under whose address curvature is probed before the first."""
+LONGEST_WALK = 64
+"""Steps after which values are looked through; a pure objective is asked for no more in vain."""
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -83,8 +85,6 @@ class Loop:
         self.known_smoothness = config.L or objective.L
         """L as given, or as the objective knows it; None where it is estimated."""
         self._estimates = self.rule.needs_smoothness and self.known_smoothness is None
-        self._hands_on = objective.pure and "linear" in self.estimator.claims
-        """Whether a value that is not finite is still to be seen in x, however much later."""
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
@@ -187,23 +187,23 @@ class Loop:
     def _walked(self, state: State, count: int) -> State:
         """The state after so many steps of ``_step`` that no curve shows: only x is kept.
 
-        What is not finite is found at the end where it cannot get lost before: a pure objective
-        is then asked for the same steps again, one by one.
+        Values of a pure objective are looked through at the end, all at once. If one is not
+        finite, it is asked for the same steps again, one by one.
         """
         q, mu, steps = self.config.q, self.prober.mu, range(state.steps, state.steps + count)
-        walk, last = self.prober.walk(state.x, q), None
+        walk, seen = self.prober.walk(state.x, q), list[Tensor]()
         etas = [self._eta(t, q) for t in steps]
         for t, eta in zip(steps, etas, strict=True):
             block, values = walk.look(t)
-            if not self._hands_on and not _finite(values):
-                before = state if last is None else self._after(state, walk.x, t, last)
+            if not self.objective.pure and not _finite(values):
+                before = self._after(state, walk.x, t, seen[-1]) if seen else state
                 return self._taken(before, block, values)
-            last = values
+            seen.append(values)
             c = self._coefficients(self.difference.quotient(values, mu), block)
             block.move_(walk.x, self._scaled(state, c), eta)
-        if self._hands_on and not (_finite(values) and _finite(walk.x)):
+        if self.objective.pure and not _finite(torch.cat(seen)):
             return self._stepped(state, count)
-        return self._after(state, walk.x, steps.stop, values)
+        return self._after(state, walk.x, steps.stop, seen[-1])
 
     def _stepped(self, state: State, count: int) -> State:
         """The state after so many steps, or after one that has lost a replicate."""
@@ -226,7 +226,7 @@ class Loop:
             return 0
         spent, cost = self.spent(state), self.budget.cost(self.config.q)
         to_grid = next_point(self.grid, spent) - spent
-        return min(to_grid // cost, -(-(goal - spent) // cost))
+        return min(to_grid // cost, -(-(goal - spent) // cost), LONGEST_WALK)
 
     @_gradient_free
     def advance(self, state: State, until: int | None = None) -> State:

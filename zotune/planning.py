@@ -48,6 +48,9 @@ UNITS = {
 }
 """What the bound of each regime is a multiple of."""
 
+ENOUGH = 10
+"""Steps below which a bound is taken for less than it says, where another is as good."""
+
 LEAST_DIM = {NONCONVEX: 2}
 """Dimensions that the problem of a regime's study has at least; Rosenbrock's function has two."""
 LARGEST_DIM, LARGEST_BUDGET = 1000, 10**6
@@ -260,7 +263,7 @@ class Case:
         """The case at a size that a study can have, the budget in proportion to the dimension."""
         dim = max(LEAST_DIM.get(self.regime, 1), min(self.dim, LARGEST_DIM))
         limit = min(self.budget.limit * dim // self.dim, LARGEST_BUDGET)
-        limit = max(limit, self.budget.cost(1))
+        limit = max(limit, self.budget.cost(1), dim if dim < self.dim else 0)
         return replace(self, dim=dim, budget=replace(self.budget, limit=limit))
 
     def _contraction(self, how: Method, q: int) -> float | None:
@@ -329,9 +332,10 @@ def _planned(case: Case) -> Plan:
 
 
 def _best(options: list[Option]) -> Option:
-    """The highest rate; among equals the largest block, which takes the fewest steps."""
+    """The highest rate; among equals the largest block that leaves ten steps, else the smallest."""
     top = max(option.rate for option in options)
-    return max((o for o in options if o.rate >= top * (1 - EQUAL)), key=lambda o: o.q)
+    equal = sorted((o for o in options if o.rate >= top * (1 - EQUAL)), key=lambda o: o.q)
+    return next((o for o in reversed(equal) if o.steps >= ENOUGH), equal[0])
 
 
 def _flatness(case: Case, best: Option) -> Flatness:

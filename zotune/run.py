@@ -98,8 +98,14 @@ class Run:
         return (
             f"Run({c.estimator} q={c.q}, {self.status} after {self.spent} of "
             f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
-            f"best {self.best_loss:.6g})"
+            f"best {self.best_loss:.6g}{self._lost()})"
         )
+
+    def _lost(self) -> str:
+        """How many replicates have diverged, and what helps."""
+        lost, all_of_them = self.state.lost, self.config.replicates
+        many = f", {lost} of {all_of_them} replicates diverged" if all_of_them > 1 else ""
+        return f"{many}; give a smaller eta, or L" if lost else ""
 
 
 def minimize(

@@ -29,7 +29,7 @@ def search_space(
     dim: int,
     budget: int,
     problem: str | Mapping[str, Any] | None = None,
-    estimators: Sequence[str] | None = None,
+    estimators: Sequence[str] | str | None = None,
     q: Range = None,
     eta: tuple[float, float] | None = None,
     L: float | str | None = None,
@@ -72,7 +72,7 @@ def search_space(
     searched = L == "search"
     low, high = eta or (INVERSE_SMOOTHNESS if searched else FACTORS)
     space: dict[str, Any] = {
-        "estimator": _choice("estimator", estimators or _with_theory(), ESTIMATORS),
+        "estimator": _choice("estimator", _listed(estimators) or _with_theory(), ESTIMATORS),
         "q": _block_sizes(q, _most(dim, budget, one_of("count", count, COUNTS), differences)),
         "difference": _choice("difference", differences, ("forward", "central")),
         "step": THEORY,
@@ -122,6 +122,11 @@ def _block_sizes(q: Range, most: int) -> Any:
             f"got {too_large[0]}"
         )
     return q[0] if len(q) == 1 else tune.choice(list(q))
+
+
+def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
+    """One name is a list of one."""
+    return [names] if isinstance(names, str) else names
 
 
 def _choice(kind: str, names: Sequence[str], known: Any) -> Any:

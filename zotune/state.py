@@ -13,7 +13,11 @@ from zotune.curve import Curve
 
 @dataclass(frozen=True)
 class State:
-    """All that evolves; saved and loaded, it continues as if nothing had happened."""
+    """All that evolves; saved and loaded, it continues as if nothing had happened.
+
+    Tensors of a pure objective's run are made in torch's inference mode: clone one to change it, or
+    to differentiate by it.
+    """
 
     x: Tensor
     """The points, (replicates, d)."""

@@ -53,7 +53,7 @@ STUDY: dict[str, Any] = {
 @pytest.fixture
 def own_file(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "my_problem.py"
-    path.write_text(OWN, encoding="utf-8")
+    path.write_text(OWN + "\nprint('my file is imported')\n", encoding="utf-8")
     yield path
     sys.modules.pop("my_problem", None)
 

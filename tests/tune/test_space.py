@@ -105,3 +105,8 @@ def test_bad_input_is_refused_in_the_driver(
 ) -> None:
     with pytest.raises(error, match=message):
         zotune.search_space(**({"dim": 10, "budget": 100} | options))
+
+
+def test_one_estimator_may_be_named_alone() -> None:
+    space = zotune.search_space(dim=10, budget=100, estimators="avg")
+    assert space["estimator"] == "avg"

@@ -38,8 +38,10 @@ class Objective:
     stochastic: ClassVar[bool] = False
     """Whether a step sees the function through a mini-batch."""
     pure: ClassVar[bool] = False
-    """Whether ``values`` and ``sample`` do nothing but compute: they neither keep nor change their
-    points, and may be asked again, and where points are not finite."""
+    """Whether ``values`` and the like do nothing but compute. They neither keep nor change their
+    points, answer in new tensors, and may be asked more often than is charged, and where points
+    are not finite. They are called in torch's inference mode: no autograd inside, no tensor kept
+    from one call to the next."""
     L: float | None = None
     """Lipschitz constant of the gradient."""
     gamma: float | None = None
@@ -135,9 +137,21 @@ class CallableObjective(Objective):
     def values(self, points: Tensor) -> Tensor:
         """Call the user's function; what it returns must be numbers, one a point."""
         if self.batched:
-            return self._checked_batch(self.fn(points), len(points))
-        numbers = [_number(self.fn(point)) for point in points]
+            return self._checked_batch(self._called(points), len(points))
+        numbers = [_number(self._called(point)) for point in points]
         return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
+
+    def _called(self, x: Tensor) -> Any:
+        """What the user's function answers; its errors are told what it was called with."""
+        try:
+            return self.fn(x)
+        except (TypeError, RuntimeError, AttributeError) as error:
+            error.add_note(
+                f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, shape "
+                f"{tuple(x.shape)}; x.numpy() makes it an array, and zotune.objective(fn, dim, "
+                "dtype=torch.float32) another type"
+            )
+            raise
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
         try:
@@ -167,7 +181,7 @@ def _number(result: Any) -> float:
             return float(result.item())
         raise ObjectiveError(
             f"an objective returns one number, got shape {shape}; "
-            "sum it up, or pass batched=True for a function of a whole batch"
+            "sum it up, or say zotune.objective(fn, dim, batched=True) of a function of many points"
         )
     raise ObjectiveError(
         f"an objective returns a number, got {type(result).__name__}: {_short(result)}"
@@ -187,20 +201,20 @@ def objective(
     L: float | None = None,
     optimum: float | None = None,
     start: Any = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
     name: str | None = None,
 ) -> Objective:
     """Wrap any callable so that zotune can minimise it.
 
     Args:
-        fn: takes a tensor (d,) and returns a number; batched, takes (n, d) and returns (n,).
+        fn: takes a torch tensor (d,) and returns a number; batched, takes (n, d) and returns (n,).
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
         start: where runs begin, (d,); zero unless given.
-        dtype: of the points, torch.float64 unless given.
+        dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
         device: where the points live.
         name: how rows and records call it; the function's own name unless given.
 
@@ -218,7 +232,7 @@ def objective(
         fn,
         positive_int("dim", dim),
         batched=batched,
-        dtype=dtype or torch.float64,
+        dtype=parse_dtype(dtype) if isinstance(dtype, str) else dtype or torch.float64,
         device=device,
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
         start=start,

@@ -72,25 +72,33 @@ def run(request: Request) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence(request.address)
     console = Console(stderr=request.as_json)
+    with answer_kept(request.as_json):
+        outcome, figure = _outcome(request, console)
+    if request.as_json:
+        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+    else:
+        _conclude(outcome, figure, request, console)
+    if outcome.interrupted:
+        again = _resume(request, outcome.launch)
+        _say(console, f"interrupted; everything is kept. To go on: {again}")
+        return INTERRUPTED
+    return SOME_FAILED if outcome.results.errors else DONE
+
+
+def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
+    """What became of the launch, and its figure."""
     for place in request.imports:
         import_own(place)
     store_of(request.tracking_uri)
     require_cluster(request.address)
-    with answer_kept(request.as_json), _launch(request) as found:
+    with _launch(request) as found:
         launch = with_store(found, request.tracking_uri)
         _introduce(launch, request, console)
         outcome = _run(launch, request, console)
     figure = draw(outcome, best_entries(entries(outcome)))
     for failure in failures(outcome):
         _say(console, f"failed: {failure}")
-    if request.as_json:
-        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
-    else:
-        _conclude(outcome, figure, request, console)
-    if outcome.interrupted:
-        _say(console, f"interrupted; everything is kept. To go on: {_resume(request, launch)}")
-        return INTERRUPTED
-    return SOME_FAILED if outcome.results.errors else DONE
+    return outcome, figure
 
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:

@@ -55,7 +55,7 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
             ray.shutdown()
 
 
-def answer_kept(wanted: bool = True) -> AbstractContextManager[object]:
+def answer_kept(wanted: bool) -> AbstractContextManager[object]:
     """Keep stdout for an answer that a machine reads: Ray prints there which nodes have died."""
     return redirect_stdout(sys.stderr) if wanted else nullcontext()
 
