@@ -67,6 +67,11 @@ class Series:
         """Whether it is all that there will be of it."""
         return set(self.status.split(", ")) <= WHOLE
 
+    @property
+    def has_diverged(self) -> bool:
+        """Whether any trial behind it has."""
+        return "diverged" in self.status.split(", ")
+
     def last(self, column: str) -> float | None:
         """The last value of a column, None where it is not known."""
         if column not in self.points:
@@ -190,16 +195,19 @@ def panel_of(series: Series, among: Sequence[Series]) -> str:
 
 
 def best(series: Sequence[Series]) -> list[Series]:
-    """The lowest loss of each panel and q, of those that had their whole budget if any has."""
+    """The lowest loss of each panel and q: of those that came to their end, else of those that
+    did not, and a diverged one only where there is no other.
+    """
     groups: defaultdict[tuple[str, int | None], list[Series]] = defaultdict(list)
     for one in series:
         groups[panel_of(one, series), one.q].append(one)
     return [min(group, key=_rank) for group in groups.values()]
 
 
-def _rank(series: Series) -> tuple[bool, float]:
+def _rank(series: Series) -> tuple[bool, bool, float]:
+    """Diverged ones last: they are all that there will be of them, and nothing that one wants."""
     loss = series.last("loss")
-    return not series.is_whole, float("inf") if loss is None else loss
+    return series.has_diverged, not series.is_whole, float("inf") if loss is None else loss
 
 
 def measure_of(series: Sequence[Series]) -> str:
