@@ -22,6 +22,8 @@ from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.records import Store
 from zotune.reporting.report import build
 
+ABOUT: dict[str, Any] = {"launch_id": "now", "experiment": "delivered", "time": 10**12}
+
 
 def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
     recorded: Recorded, written_report: tuple[Path, str]
@@ -98,8 +100,7 @@ def deliver(
 ) -> Delivery:
     """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
-    about = {"launch_id": "now", "experiment": "delivered", "time": 10**12, "tracking_uri": uri}
-    spool = Spool(folder, about)
+    spool = Spool(folder, ABOUT | {"tracking_uri": uri})
     for q, end in reached.items():
         rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
         points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
@@ -125,6 +126,36 @@ def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_pat
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| avg q=10 | 17 | 40 | 42% |" in text
     assert "1 of 2 configurations have not spent their budget" in text
+
+
+def test_every_number_of_a_row_is_of_the_end_of_its_trial(store: str, tmp_path: Path) -> None:
+    """A trial ends between two points of the grid where a scheduler stops it or it diverges."""
+
+    def values(spent: int) -> dict[str, float]:
+        counts = {"evaluations": 2 * spent, "queries": spent, "steps": spent - 9, "diverged": 0}
+        return {"loss": 50.0 - spent, "loss_std": 0.5, "gap": 60.0 - spent, **counts}
+
+    spool = Spool(tmp_path / "spool", ABOUT | {"tracking_uri": store})
+    ends = {"stopped early": 50, "diverged": 26, "interrupted": None}
+    for q, (status, end) in enumerate(ends.items(), 1):
+        trial = {"trial": f"t{q}", "time": 10**12}
+        params = {"estimator": "avg", "q": str(q), "budget": "80"}
+        spool.append(trial | {"kind": STARTED, "name": f"avg q={q}", "params": params})
+        points = [[at, values(min(at, end or at))] for at in (0, 20, 40)]
+        spool.append(trial | {"kind": POINTS, "points": points})
+        if end is not None:
+            last = {"status": "FINISHED", "step": end, "final": values(end)}
+            spool.append(trial | {"kind": ENDED, **last, "tags": {"zotune.status": status}})
+    spool.close()
+    delivery = Delivery(tmp_path / "spool", store)
+    assert delivery.advance()
+    delivery.finish()
+    table = build(Store.open(store).read("delivered")).table.set_index("status")
+    assert set(table.index) == set(ends)
+    for status, end in ends.items():
+        expected = {"spent": end or 40, **values(end or 40)}
+        row = table.loc[status].to_dict()
+        assert {key: row[key] for key in expected} == expected
 
 
 @pytest.mark.long

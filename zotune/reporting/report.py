@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURVES, TABLE, TEXT, PAGE = "curves.csv", "table.csv", "report.md", "report.html"
+ENDS = ("loss", "loss_std", "gap", "best_loss", "evaluations")
+COUNTERS = ("queries", "steps", "diverged")
+"""Columns of the table, at the end of each series; of other trainables COUNTERS are not known."""
 
 
 @dataclass(frozen=True)
@@ -275,9 +278,8 @@ def _table_rows(part: Part) -> pd.DataFrame:
                 "spent": one.spent,
                 "budget": one.budget,
                 "status": one.status,
-                **{key: one.last(key) for key in ("loss", "loss_std", "gap", "best_loss")},
-                "evaluations": one.last("evaluations"),
-                **(one.counters or {}),
+                **{key: one.last(key) for key in ENDS},
+                **{key: one.last(key) for key in COUNTERS if key in one.points},
                 "best": id(one) in chosen,
             }
             for one in part.series

@@ -38,7 +38,6 @@ class Series:
     status: str
     names: tuple[str, ...] = ()
     """Of the trials behind it."""
-    counters: Mapping[str, float] | None = None
 
     @property
     def q(self) -> int | None:
@@ -117,7 +116,6 @@ def _pooled(group: list[TrialRecord]) -> Series:
         replicates=sum(sizes),
         status=words[0] if len(words) == 1 else ", ".join(words),
         names=tuple(trial.name for trial in group),
-        counters=group[0].counters,
     )
 
 
@@ -125,7 +123,7 @@ def _held(trial: TrialRecord, group: list[TrialRecord]) -> pd.DataFrame:
     """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
     if trial.status != "diverged":
         return trial.curve
-    spent = max((other.curve["spent"] for other in group), key=len)
+    spent = max(group, key=_spent).curve["spent"]
     return trial.curve.set_index("spent").reindex(spent, method="ffill").reset_index()
 
 
@@ -133,7 +131,8 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
     """Curves of parts of the replicates as the curve of all, where all parts have a value.
 
     Means are weighted by the sizes n of the parts; the standard deviation of all N is
-    √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part.
+    √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part. Diverged
+    replicates are counted.
 
     >>> import pandas as pd
     >>> parts = [pd.DataFrame({"spent": [0], "loss": [x], "loss_std": [0.0]}) for x in (1.0, 3.0)]
@@ -148,6 +147,8 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
     mean = mean.dropna(subset="loss")
     within = sum((n - 1) * curve["loss_std"] ** 2 for curve, n in many)
     between = sum(n * (curve["loss"] - mean["loss"]) ** 2 for curve, n in many)
+    if "diverged" in mean:
+        mean["diverged"] = sum(curve["diverged"] for curve in indexed)
     mean["loss_std"] = ((within + between) / max(1, total - 1)) ** 0.5
     return mean.reset_index()
 
