@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import zotune
 from tests.reporting.conftest import PROBLEM, Recorded, report, series_of
@@ -97,10 +98,11 @@ def deliver(
     *,
     status: str = "FINISHED",
     tags: dict[str, str] | None = None,
+    study: dict[str, Any] | None = None,
 ) -> Delivery:
     """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
-    spool = Spool(folder, ABOUT | {"tracking_uri": uri})
+    spool = Spool(folder, ABOUT | {"tracking_uri": uri, "study": study and yaml.safe_dump(study)})
     for q, end in reached.items():
         rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
         points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
@@ -120,12 +122,33 @@ def deliver(
 def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_path: Path) -> None:
     deliver(tmp_path / "spool", store, {1: 40, 10: 17})
     said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
-    assert "2 trials, still running" in said
+    assert "2 trials, still running: 1 ended." in said
     assert "running: avg q=10 at 17 of 40" in said
     assert "not attached: the launch has no summary run yet" in said
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| avg q=10 | 17 | 40 | 42% |" in text
     assert "1 of 2 configurations have not spent their budget" in text
+
+
+@pytest.mark.parametrize(
+    ("reached", "of_study", "state"),
+    [
+        ({1: 40, 10: 17}, {"q": [1, 2, 5, 10]}, "4 trials, unfinished: 2 begun, 1 ended."),
+        ({1: 40, 10: 40}, {"q": [1, 2, 5, 10]}, "4 trials, unfinished: 2 begun, 2 ended."),
+        ({1: 40, 10: 40}, {"q": [1, 10, 50]}, "2 trials, ended."),  # 50 is more than there are
+        ({1: 40, 10: 17}, {"estimator": ["theirs"]}, "2 trials, unfinished: 1 ended."),
+        ({1: 40, 10: 17}, None, "2 trials, unfinished: 1 ended."),
+        ({1: 40, 10: 40}, None, "2 trials, ended."),
+    ],
+)
+def test_a_launch_whose_driver_died_is_unfinished_and_says_how_many_trials_began_and_ended(
+    store: str, tmp_path: Path, reached: dict[int, int], of_study: Any, state: str
+) -> None:
+    study = {"name": "delivered", "problem": PROBLEM, "budget": 40, "space": of_study}
+    deliver(tmp_path / "spool", store, reached, study=of_study and study).finish()
+    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
+    assert said.splitlines()[0].endswith(f"UTC: {state}")
+    assert state in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_every_number_of_a_row_is_of_the_end_of_its_trial(store: str, tmp_path: Path) -> None:

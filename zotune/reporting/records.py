@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ import yaml
 from zotune.callbacks.artifacts import keep
 from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES
 from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
 from zotune.errors import ConfigError, unknown
@@ -102,6 +103,32 @@ class LaunchRecord:
     def is_running(self) -> bool:
         """Whether any trial is on its way."""
         return any(trial.status == "running" for trial in self.trials)
+
+    @cached_property
+    def planned(self) -> int | None:
+        """Trials that the study has; None where the records do not tell.
+
+        What a language model allows is known by its files alone, which may not be here.
+        """
+        from zotune.study import Study
+
+        if "language-model" in str(self.file.get("problem")):
+            return None
+        try:
+            return Study.unchecked(self.file).size or None
+        except ValueError:  # no study file, or one that names what is not known here
+            return None
+
+    @property
+    def ended(self) -> int:
+        """Trials that came to an end, whatever it was; those whose driver died did not."""
+        return sum(trial.status not in ("running", INTERRUPTED) for trial in self.trials)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether trials wait or were interrupted, and none is on its way."""
+        waits = self.ended < max(len(self.trials), self.planned or 0)
+        return waits and not self.is_running
 
 
 @dataclass(frozen=True)
