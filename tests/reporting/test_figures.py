@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
@@ -175,3 +176,27 @@ def test_losses_of_two_problems_are_not_compared() -> None:
         "seed = 0": 4,
         "seed = 1": 4,
     }
+
+
+def test_the_best_is_a_whole_run_else_a_stopped_one_and_one_that_diverged_only_if_alone() -> None:
+    """A scheduler leaves few runs whole, and one that has diverged is at its end too."""
+
+    def ended(q: int, eta: float, status: str, loss: float) -> Series:
+        points = pd.DataFrame({"spent": [0, 9], "loss": [8.0, loss], "loss_std": 0.0})
+        return Series({"estimator": "align", "q": q, "eta": eta}, points, 1, status)
+
+    series = [
+        ended(1, 0.1, "stopped early", 6.0),
+        ended(1, 1.0, "stopped early", 2.0),
+        ended(1, 30.0, "diverged", 1e25),
+        ended(2, 0.1, "stopped early", 1.0),
+        ended(2, 1.0, "exhausted", 2.0),
+        ended(2, 30.0, "diverged", 0.5),
+        ended(4, 0.1, "diverged, exhausted", 1e9),
+        ended(4, 1.0, "running", 7.0),
+        ended(8, 30.0, "diverged", 1e25),
+    ]
+    assert [(one.q, one.eta) for one in best(series)] == [(1, 1.0), (2, 1.0), (4, 1.0), (8, 30.0)]
+    drawing = figures.best_steps(series)
+    assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 1, 1, 30]
+    assert drawing.notes[-1].endswith("may lie outside: align q = 8.")

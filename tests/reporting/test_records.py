@@ -107,7 +107,6 @@ def test_a_diverged_replicate_keeps_its_last_value_to_the_end_of_the_others() ->
             config=config,
             status=status,
             curve=curve,
-            counters={},
         )
 
     [pooled] = from_trials(
@@ -128,7 +127,7 @@ def test_a_run_that_was_made_twice_is_no_further_replicate(
     def trial(at: int, last: int) -> TrialRecord:
         config = {"q": 1, "replicates": 3} | ({} if seeds[at] is None else {"seed": seeds[at]})
         curve = pd.DataFrame({"spent": range(last + 1), "loss": 1.0, "loss_std": 0.5})
-        return TrialRecord(f"r{at}", f"t{at}", "q=1", "exhausted", config, curve, counters={})
+        return TrialRecord(f"r{at}", f"t{at}", "q=1", "exhausted", config, curve)
 
     [pooled] = from_trials([trial(0, 2), trial(1, 5)])
     assert pooled.replicates == replicates

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import zotune
 from tests.reporting.conftest import PROBLEM, Recorded, report, series_of
@@ -21,6 +22,8 @@ from zotune.reporting.figures import curves
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.records import Store
 from zotune.reporting.report import build
+
+ABOUT: dict[str, Any] = {"launch_id": "now", "experiment": "delivered", "time": 10**12}
 
 
 def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
@@ -95,11 +98,11 @@ def deliver(
     *,
     status: str = "FINISHED",
     tags: dict[str, str] | None = None,
+    study: dict[str, Any] | None = None,
 ) -> Delivery:
     """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
-    about = {"launch_id": "now", "experiment": "delivered", "time": 10**12, "tracking_uri": uri}
-    spool = Spool(folder, about)
+    spool = Spool(folder, ABOUT | {"tracking_uri": uri, "study": study and yaml.safe_dump(study)})
     for q, end in reached.items():
         rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
         points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
@@ -119,12 +122,63 @@ def deliver(
 def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_path: Path) -> None:
     deliver(tmp_path / "spool", store, {1: 40, 10: 17})
     said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
-    assert "2 trials, still running" in said
+    assert "2 trials, still running: 1 ended." in said
     assert "running: avg q=10 at 17 of 40" in said
     assert "not attached: the launch has no summary run yet" in said
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| avg q=10 | 17 | 40 | 42% |" in text
     assert "1 of 2 configurations have not spent their budget" in text
+
+
+@pytest.mark.parametrize(
+    ("reached", "of_study", "state"),
+    [
+        ({1: 40, 10: 17}, {"q": [1, 2, 5, 10]}, "4 trials, unfinished: 2 begun, 1 ended."),
+        ({1: 40, 10: 40}, {"q": [1, 2, 5, 10]}, "4 trials, unfinished: 2 begun, 2 ended."),
+        ({1: 40, 10: 40}, {"q": [1, 10, 50]}, "2 trials, ended."),  # 50 is more than there are
+        ({1: 40, 10: 17}, {"estimator": ["theirs"]}, "2 trials, unfinished: 1 ended."),
+        ({1: 40, 10: 17}, None, "2 trials, unfinished: 1 ended."),
+        ({1: 40, 10: 40}, None, "2 trials, ended."),
+    ],
+)
+def test_a_launch_whose_driver_died_is_unfinished_and_says_how_many_trials_began_and_ended(
+    store: str, tmp_path: Path, reached: dict[int, int], of_study: Any, state: str
+) -> None:
+    study = {"name": "delivered", "problem": PROBLEM, "budget": 40, "space": of_study}
+    deliver(tmp_path / "spool", store, reached, study=of_study and study).finish()
+    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
+    assert said.splitlines()[0].endswith(f"UTC: {state}")
+    assert state in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_every_number_of_a_row_is_of_the_end_of_its_trial(store: str, tmp_path: Path) -> None:
+    """A trial ends between two points of the grid where a scheduler stops it or it diverges."""
+
+    def values(spent: int) -> dict[str, float]:
+        counts = {"evaluations": 2 * spent, "queries": spent, "steps": spent - 9, "diverged": 0}
+        return {"loss": 50.0 - spent, "loss_std": 0.5, "gap": 60.0 - spent, **counts}
+
+    spool = Spool(tmp_path / "spool", ABOUT | {"tracking_uri": store})
+    ends = {"stopped early": 50, "diverged": 26, "interrupted": None}
+    for q, (status, end) in enumerate(ends.items(), 1):
+        trial = {"trial": f"t{q}", "time": 10**12}
+        params = {"estimator": "avg", "q": str(q), "budget": "80"}
+        spool.append(trial | {"kind": STARTED, "name": f"avg q={q}", "params": params})
+        points = [[at, values(min(at, end or at))] for at in (0, 20, 40)]
+        spool.append(trial | {"kind": POINTS, "points": points})
+        if end is not None:
+            last = {"status": "FINISHED", "step": end, "final": values(end)}
+            spool.append(trial | {"kind": ENDED, **last, "tags": {"zotune.status": status}})
+    spool.close()
+    delivery = Delivery(tmp_path / "spool", store)
+    assert delivery.advance()
+    delivery.finish()
+    table = build(Store.open(store).read("delivered")).table.set_index("status")
+    assert set(table.index) == set(ends)
+    for status, end in ends.items():
+        expected = {"spent": end or 40, **values(end or 40)}
+        row = table.loc[status].to_dict()
+        assert {key: row[key] for key in expected} == expected
 
 
 @pytest.mark.long

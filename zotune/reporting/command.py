@@ -131,6 +131,8 @@ def _as_dict(
             {
                 "id": launch.launch,
                 "running": launch.is_running,
+                "unfinished": launch.is_unfinished,
+                "planned": launch.planned,
                 "trials": [
                     {
                         "name": trial.name,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.ledger import FINAL_LOSSES
+from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES
 from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
 from zotune.errors import ConfigError, unknown
@@ -38,10 +39,11 @@ METRICS = (
     "grad_norm2",
     "average_loss",
     "evaluations",
+    "queries",
+    "steps",
+    "diverged",
 )
 """Curves that a report reads."""
-COUNTERS = ("steps", "queries", "diverged")
-"""Of which only the last value is wanted."""
 PLACE = "report"
 """Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
@@ -66,9 +68,8 @@ class TrialRecord:
     config: dict[str, Any]
     """The configuration, nested as in a study file."""
     curve: pd.DataFrame
-    """Means over replicates: ``spent`` and whatever of METRICS was recorded."""
-    counters: dict[str, float]
-    """Last values of COUNTERS."""
+    """Means over replicates: ``spent`` and whatever of METRICS was recorded; the last row is the
+    trial's end, where it has one."""
     losses: tuple[float, ...] | None = None
     """The final loss of each replicate, where it was recorded."""
     error: str = ""
@@ -102,6 +103,32 @@ class LaunchRecord:
     def is_running(self) -> bool:
         """Whether any trial is on its way."""
         return any(trial.status == "running" for trial in self.trials)
+
+    @cached_property
+    def planned(self) -> int | None:
+        """Trials that the study has; None where the records do not tell.
+
+        What a language model allows is known by its files alone, which may not be here.
+        """
+        from zotune.study import Study
+
+        if "language-model" in str(self.file.get("problem")):
+            return None
+        try:
+            return Study.unchecked(self.file).size or None
+        except ValueError:  # no study file, or one that names what is not known here
+            return None
+
+    @property
+    def ended(self) -> int:
+        """Trials that came to an end, whatever it was; those whose driver died did not."""
+        return sum(trial.status not in ("running", INTERRUPTED) for trial in self.trials)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether trials wait or were interrupted, and none is on its way."""
+        waits = self.ended < max(len(self.trials), self.planned or 0)
+        return waits and not self.is_running
 
 
 @dataclass(frozen=True)
@@ -182,14 +209,14 @@ class Store:
 
     def _trial(self, run: Run, history: History) -> TrialRecord:
         tags = run.data.tags
+        status = "running" if run.info.status == "RUNNING" else tags.get(STATUS, "finished")
         return TrialRecord(
             run_id=run.info.run_id,
             trial=tags.get(TRIAL, ""),
             name=str(run.info.run_name),
-            status="running" if run.info.status == "RUNNING" else tags.get(STATUS, "finished"),
+            status=status,
             config=nested(run.data.params),
-            curve=_curve(run, history),
-            counters={k: v for k, v in run.data.metrics.items() if k in COUNTERS},
+            curve=_curve(run, history, diverged=status == DIVERGED),
             losses=_losses(tags.get(FINAL_LOSSES)),
             error=tags.get("zotune.error", ""),
         )
@@ -245,19 +272,25 @@ def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
     return list(found.values())
 
 
-def _curve(run: Run, history: History) -> pd.DataFrame:
-    """All points of a run, and its last values, which may lie past the last point."""
+def _curve(run: Run, history: History, *, diverged: bool) -> pd.DataFrame:
+    """All points of a run, and its last values, which may lie past the last point.
+
+    Those of a diverged run may lie before it, as the grid has a place after its end.
+    """
     import pandas as pd
 
     values = {key: dict(history[key]) for key in METRICS if key in history}
+    end = -1
     for metric in run.data._metric_objs:
         key = metric.key.removeprefix(FINAL)
         if metric.key.startswith(FINAL) and key in METRICS:
             values.setdefault(key, {}).setdefault(metric.step, metric.value)
+            end = max(end, metric.step)
     if "loss" not in values:
         return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
     values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
-    return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
+    curve = pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
+    return curve[curve["spent"] <= end] if diverged and end >= 0 else curve
 
 
 def _every_run(client: MlflowClient, experiment: str) -> Iterator[Run]:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURVES, TABLE, TEXT, PAGE = "curves.csv", "table.csv", "report.md", "report.html"
+ENDS = ("loss", "loss_std", "gap", "best_loss", "evaluations")
+COUNTERS = ("queries", "steps", "diverged")
+"""Columns of the table, at the end of each series; of other trainables COUNTERS are not known."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,19 @@ def _parts(launches: Sequence[LaunchRecord]) -> Iterator[Part]:
 def _lead(launch: LaunchRecord) -> list[str]:
     question = launch.file.get("question")
     when = f"{launch.started:%Y-%m-%d %H:%M} UTC"
-    many = "1 trial" if len(launch.trials) == 1 else f"{len(launch.trials)} trials"
-    state = "still running" if launch.is_running else "ended"
-    said = f"Launch {launch.launch} of {when}: {many}, {state}."
+    said = f"Launch {launch.launch} of {when}: {_progress_of(launch)}."
     return [*([str(question)] if question else []), said]
+
+
+def _progress_of(launch: LaunchRecord) -> str:
+    """How many trials there are, and how far they are together."""
+    begun, planned = len(launch.trials), launch.planned or 0
+    many = "1 trial" if max(begun, planned) == 1 else f"{max(begun, planned)} trials"
+    if not launch.is_running and not launch.is_unfinished:
+        return f"{many}, ended"
+    state = "still running" if launch.is_running else "unfinished"
+    counts = [f"{begun} begun"] if planned else []  # else nobody knows how many wait
+    return f"{many}, {state}: {', '.join([*counts, f'{launch.ended} ended'])}"
 
 
 def _section(part: Part, several: bool) -> Section:
@@ -275,9 +287,8 @@ def _table_rows(part: Part) -> pd.DataFrame:
                 "spent": one.spent,
                 "budget": one.budget,
                 "status": one.status,
-                **{key: one.last(key) for key in ("loss", "loss_std", "gap", "best_loss")},
-                "evaluations": one.last("evaluations"),
-                **(one.counters or {}),
+                **{key: one.last(key) for key in ENDS},
+                **{key: one.last(key) for key in COUNTERS if key in one.points},
                 "best": id(one) in chosen,
             }
             for one in part.series

@@ -38,7 +38,6 @@ class Series:
     status: str
     names: tuple[str, ...] = ()
     """Of the trials behind it."""
-    counters: Mapping[str, float] | None = None
 
     @property
     def q(self) -> int | None:
@@ -66,6 +65,11 @@ class Series:
     def is_whole(self) -> bool:
         """Whether it is all that there will be of it."""
         return set(self.status.split(", ")) <= WHOLE
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether any trial behind it has."""
+        return "diverged" in self.status.split(", ")
 
     def last(self, column: str) -> float | None:
         """The last value of a column, None where it is not known."""
@@ -112,7 +116,6 @@ def _pooled(group: list[TrialRecord]) -> Series:
         replicates=sum(sizes),
         status=words[0] if len(words) == 1 else ", ".join(words),
         names=tuple(trial.name for trial in group),
-        counters=group[0].counters,
     )
 
 
@@ -120,7 +123,7 @@ def _held(trial: TrialRecord, group: list[TrialRecord]) -> pd.DataFrame:
     """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
     if trial.status != "diverged":
         return trial.curve
-    spent = max((other.curve["spent"] for other in group), key=len)
+    spent = max(group, key=_spent).curve["spent"]
     return trial.curve.set_index("spent").reindex(spent, method="ffill").reset_index()
 
 
@@ -128,7 +131,8 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
     """Curves of parts of the replicates as the curve of all, where all parts have a value.
 
     Means are weighted by the sizes n of the parts; the standard deviation of all N is
-    √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part.
+    √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part. Diverged
+    replicates are counted.
 
     >>> import pandas as pd
     >>> parts = [pd.DataFrame({"spent": [0], "loss": [x], "loss_std": [0.0]}) for x in (1.0, 3.0)]
@@ -143,6 +147,8 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
     mean = mean.dropna(subset="loss")
     within = sum((n - 1) * curve["loss_std"] ** 2 for curve, n in many)
     between = sum(n * (curve["loss"] - mean["loss"]) ** 2 for curve, n in many)
+    if "diverged" in mean:
+        mean["diverged"] = sum(curve["diverged"] for curve in indexed)
     mean["loss_std"] = ((within + between) / max(1, total - 1)) ** 0.5
     return mean.reset_index()
 
@@ -190,16 +196,19 @@ def panel_of(series: Series, among: Sequence[Series]) -> str:
 
 
 def best(series: Sequence[Series]) -> list[Series]:
-    """The lowest loss of each panel and q, of those that had their whole budget if any has."""
+    """The lowest loss of each panel and q: of those that came to their end, else of those that
+    did not, and a diverged one only where there is no other.
+    """
     groups: defaultdict[tuple[str, int | None], list[Series]] = defaultdict(list)
     for one in series:
         groups[panel_of(one, series), one.q].append(one)
     return [min(group, key=_rank) for group in groups.values()]
 
 
-def _rank(series: Series) -> tuple[bool, float]:
+def _rank(series: Series) -> tuple[bool, bool, float]:
+    """Diverged ones last: they are all that there will be of them, and nothing that one wants."""
     loss = series.last("loss")
-    return not series.is_whole, float("inf") if loss is None else loss
+    return series.has_diverged, not series.is_whole, float("inf") if loss is None else loss
 
 
 def measure_of(series: Sequence[Series]) -> str:
