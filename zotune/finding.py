@@ -19,10 +19,16 @@ def find_checkpoint(path: Path, loss: Callable[[Path], float]) -> Path:
         path: a checkpoint's file or folder, a trial's folder, a launch's or a study's.
         loss: of the run in a checkpoint, by which the best trial is found.
     """
+    last = last_checkpoints(path)
+    return last[0] if len(last) == 1 else min(last, key=loss)
+
+
+def last_checkpoints(path: Path) -> list[Path]:
+    """The checkpoint at a path, or the last of every trial of a launch or a study's newest."""
     if path.is_file():
-        return path
+        return [path]
     if (path / FILENAME).is_file():
-        return path / FILENAME
+        return [path / FILENAME]
     path = _newest_launch(path)
     last = [trial for trial in (_last(path), *map(_last, _folders(path))) if trial is not None]
     if not last:
@@ -30,7 +36,7 @@ def find_checkpoint(path: Path, loss: Callable[[Path], float]) -> Path:
             f"no checkpoint at {path.absolute()}; give a launch's or a trial's folder, "
             "a checkpoint, or the id of an MLflow run"
         )
-    return last[0] if len(last) == 1 else min(last, key=loss)
+    return last
 
 
 def _newest_launch(path: Path) -> Path:

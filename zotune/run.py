@@ -20,7 +20,7 @@ from zotune.checkpoint import holds_weights, load_state, save_state
 from zotune.config import Config, parse_config
 from zotune.curve import DIVERGED, RUNNING, above
 from zotune.errors import CheckpointError, ConfigError
-from zotune.finding import find_checkpoint
+from zotune.finding import last_checkpoints
 from zotune.grid import budget_grid
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
@@ -282,6 +282,10 @@ def load_run(source: Any) -> Run | WeightsRun:
             or of a study (its newest launch); or the id of a run that ``MLflowCurves`` logged, in
             the store that ``MLFLOW_TRACKING_URI`` names, else in ``mlflow.db``.
 
+    The best trial has the lowest loss. Where trials of a launch have different problems (options
+    of the problem are searched), it is the smallest gap above its own problem's minimum if all
+    minima are known; else it is the lowest loss still, though of different functions.
+
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model's weights a
         ``WeightsRun`` with ``weights()`` in their place.
@@ -299,7 +303,7 @@ def load_run(source: Any) -> Run | WeightsRun:
     if hasattr(source, "as_directory"):
         with source.as_directory() as folder:
             return load_run(folder)
-    return _run_at(find_checkpoint(Path(source), _final_loss))
+    return _run_at(_best_of(last_checkpoints(Path(source))))
 
 
 def _run_at(path: Path) -> Run | WeightsRun:
@@ -311,9 +315,24 @@ def _run_at(path: Path) -> Run | WeightsRun:
     return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"])
 
 
-def _final_loss(path: Path) -> float:
+def _best_of(paths: list[Path]) -> Path:
+    """The checkpoint of the best run: by loss, or above the minima of several problems."""
+    if len(paths) == 1:
+        return paths[0]
+    ends = [_end_of(path) for path in paths]
+    several = len({problem for problem, _, _ in ends}) > 1
+    gaps = [gap for _, _, gap in ends if gap is not None]
+    ranks = gaps if several and len(gaps) == len(ends) else [loss for _, loss, _ in ends]
+    return paths[ranks.index(min(ranks))]
+
+
+def _end_of(path: Path) -> tuple[str, float, float | None]:
+    """The problem of a run, its final loss, and its gap where the minimum is known."""
     run = _run_at(path)
-    return inf if run.status == DIVERGED else float(run.rows[-1]["loss"])
+    problem, last = json.dumps(run.config.problem, sort_keys=True, default=str), run.rows[-1]
+    if run.status == DIVERGED:
+        return problem, inf, inf
+    return problem, float(last["loss"]), None if last["gap"] is None else float(last["gap"])
 
 
 def as_objective(target: Problem, x0: Any = None) -> tuple[Objective, dict[str, Any]]:

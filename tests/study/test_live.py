@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from zotune.study import live
+from zotune.study import Study, live
 from zotune.study.live import Lines, LiveTable, duration, snapshot
 
 
@@ -33,13 +34,13 @@ def test_a_snapshot_counts_states_and_what_is_spent() -> None:
     now = snapshot(TRIALS, 8)
     assert now.states == {"running": 1, "waiting": 4, "done": 1, "stopped early": 1, "failed": 1}
     assert (now.spent, now.budget, now.total) == (320, 800, 8)
-    assert (now.best, now.best_label) == (2.0, "avg q=3")
+    assert now.bests == ((2.0, "avg q=3"),)
     assert list(now.ended) == ["1", "2", "4"]
 
 
 def test_a_study_that_has_not_begun_is_a_snapshot_too() -> None:
     now = snapshot([], 3)
-    assert (now.share, now.best, now.states["waiting"]) == (0.0, None, 3)
+    assert (now.share, now.bests, now.states["waiting"]) == (0.0, (), 3)
 
 
 def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,62 @@ def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) ->
     lines.show(snapshot(TRIALS, 5))
     last = out.getvalue().splitlines()[-1]
     assert re.fullmatch(r"3/5 64% spent, best 2 \(avg q=3\), about \d+ s left", last), last
+
+
+def on_problem(at: int, loss: float, folder: Path, **options: Any) -> SimpleNamespace:
+    one = trial(at, "TERMINATED", loss=loss, spent=100, status="exhausted")
+    one.config["problem"] = {"name": "quadratic", "dim": 9} | options
+    one.path = str(folder / str(at))
+    return one
+
+
+def launched(folder: Path, **space: Any) -> Path:
+    problem = {"name": "quadratic", "dim": 9}
+    search: Any = {"algorithm": "random", "trials": 9}
+    axes = {"q": {"choice": [1, 2]}} | space
+    study = Study(name="mine", problem=problem, budget=100, space=axes, search=search)
+    folder.mkdir()
+    (folder / "study.yaml").write_text(study.to_yaml())
+    return folder
+
+
+@pytest.mark.parametrize("axis", [[4, 5], {"randint": [0, 9]}])
+def test_a_trial_is_named_with_the_searched_options_of_its_problem(
+    tmp_path: Path, axis: Any
+) -> None:
+    folder = launched(tmp_path / "launch", **{"problem.seed": axis})
+    ended = snapshot([on_problem(1, 3.0, folder, seed=4)], 9).ended
+    assert ended == {"1": "avg q=1 problem.seed=4: done, loss 3 ± 0.5"}
+
+
+def test_a_trial_is_named_without_options_of_its_problem_that_do_not_differ(
+    tmp_path: Path,
+) -> None:
+    folder = launched(tmp_path / "launch", **{"problem.seed": [4]})
+    ended = snapshot([on_problem(1, 3.0, folder, seed=4)], 9).ended
+    assert ended == {"1": "avg q=1: done, loss 3 ± 0.5"}
+
+
+def test_the_best_loss_is_told_of_each_problem_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LINE_EVERY", 0.0)
+    folder = launched(tmp_path / "launch", **{"problem.seed": [0, 1, 2, 3, 4]})
+    pairs = [on_problem(at, 10.0 * (at % 2) + at, folder, seed=at % 2) for at in (1, 2, 3, 4)]
+    now = snapshot(pairs, 4)
+    assert now.bests == ((11.0, "avg q=1 problem.seed=1"), (2.0, "avg q=2 problem.seed=0"))
+    many = snapshot([on_problem(at, float(at), folder, seed=at) for at in range(5)], 5)
+    assert said(now) == "11 (avg q=1 problem.seed=1); 2 (avg q=2 problem.seed=0)"
+    assert said(many).endswith("; 2 (avg q=2 problem.seed=2); and of 2 more problems")
+
+
+def said(now: live.Snapshot) -> str:
+    """What a line says of the best, where nothing has ended since the line before."""
+    out = StringIO()
+    lines = Lines(Console(file=out, width=60), "mine")
+    lines.show(now)
+    lines.show(now)
+    return out.getvalue().splitlines()[-1].split(", best ")[1].rsplit(", ", 1)[0]
 
 
 def test_one_replicate_has_no_spread() -> None:

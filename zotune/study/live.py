@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zotune.curve import DIVERGED, EXHAUSTED
-from zotune.study.points import label
+from zotune.finding import STUDY_FILE
+from zotune.study.points import PROBLEM, label, setting
+from zotune.study.studyfile import parse_document
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +26,8 @@ LINE_EVERY = 10.0
 """Seconds between two lines where nothing has ended."""
 COUNTS, LONG = 0.05, 60.0
 """The part of what was to be done, or the seconds, after which time left is estimated."""
+MOST_BESTS = 3
+"""Instances of the problem whose best is told."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ class Snapshot:
     states: Mapping[str, int]
     spent: int
     budget: int
-    best: float | None
-    best_label: str
+    bests: tuple[tuple[float, str], ...]
+    """The lowest loss of each instance of the problem, and whose it is."""
     ended: Mapping[str, str] = field(default_factory=dict)
     """A line for each trial that has ended, by its id."""
 
@@ -61,7 +67,7 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
     """What Tune's trials say."""
     states = {"running": 0, "waiting": 0, "done": 0, "stopped early": 0, "failed": 0}
     spent = budget = 0
-    best: tuple[float, str] | None = None
+    bests: dict[str, tuple[float, str]] = {}
     ended = {}
     seen = list(trials)
     for trial in seen:
@@ -72,26 +78,44 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
         over = state not in ("running", "waiting")
         spent += limit if over else last.get("spent", 0)
         budget += limit
-        loss = last.get("loss")
-        if loss is not None and (best is None or loss < best[0]):
-            best = (loss, trial_label(trial.config))
+        loss, options = last.get("loss"), _options_of(trial)
+        named = trial_label(trial.config, options)
+        if loss is not None:
+            which = repr([setting(trial.config, key) for key in options])
+            bests[which] = min(bests.get(which, (loss, named)), (loss, named), key=lambda b: b[0])
         if over:
             shown = "" if loss is None else f", loss {loss:.6g}"
             if shown and trial.config.get("replicates", 1) > 1:
                 shown += f" ± {last['loss_std']:.2g}"
             word = DIVERGED if last.get("status") == DIVERGED else state
-            ended[trial.trial_id] = f"{trial_label(trial.config)}: {word}{shown}"
+            ended[trial.trial_id] = f"{named}: {word}{shown}"
     waiting = max(0, total - len(seen))
     states["waiting"] += waiting
     budget += waiting * (budget // max(1, len(seen)))
-    value, named = best or (None, "")
-    return Snapshot(max(total, len(seen)), states, spent, budget, value, named, ended)
+    return Snapshot(max(total, len(seen)), states, spent, budget, tuple(bests.values()), ended)
 
 
-def trial_label(config: Mapping[str, Any]) -> str:
-    """A trial for a person."""
-    keys = ("estimator", "q", "eta", "replicate")
-    return label({k: config[k] for k in keys if config.get(k) is not None})
+def _options_of(trial: Any) -> tuple[str, ...]:
+    """The options of the problem that the trial's study searches; none of a trial without one."""
+    place = getattr(trial, "path", None)
+    return _searched_options(Path(place).parent / STUDY_FILE) if place else ()
+
+
+@cache
+def _searched_options(file: Path) -> tuple[str, ...]:
+    """Those with several values in the study of a launch's folder: Tune's trials do not tell."""
+    if not file.is_file():
+        return ()
+    space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space") or {}
+    several = (key for key, axis in space.items() if not isinstance(axis, list) or len(axis) > 1)
+    return tuple(key for key in several if key.startswith(PROBLEM))
+
+
+def trial_label(config: Mapping[str, Any], options: Iterable[str] = ()) -> str:
+    """A trial for a person, with those options of its problem."""
+    keys = ("estimator", "q", "eta", *options, "replicate")
+    point = {key: setting(config, key) for key in keys}
+    return label({key: value for key, value in point.items() if value is not None})
 
 
 class _Clock:
@@ -186,7 +210,9 @@ def _counts(now: Snapshot) -> str:
 
 
 def _best(now: Snapshot) -> str:
-    return "" if now.best is None else f"{now.best:.6g} ({now.best_label})"
+    told = [f"{loss:.6g} ({named})" for loss, named in now.bests[:MOST_BESTS]]
+    rest = len(now.bests) - len(told)
+    return "; ".join([*told, *([f"and of {rest} more problems"] if rest else [])])
 
 
 def _remaining(left: float | None) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Point = dict[str, Any]
 """One value for every key of the space."""
 
+PROBLEM = "problem."
+"""What the keys of the problem's options begin with."""
 MOST = 10_000
 """Combinations that a grid may have."""
 

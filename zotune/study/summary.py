@@ -1,16 +1,20 @@
-"""What came out of a launch: the best of each estimator and q, what failed, what to type next."""
+"""What came out of a launch: the best of each estimator and q, what failed, what to type next.
+
+Losses of two problems are not compared: where options of the problem are searched, everything is
+told of each instance apart.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from zotune.copies import without_copies
-from zotune.study.points import label, place, setting, short
+from zotune.study.points import PROBLEM, label, place, setting, short
 from zotune.study.running import Outcome
 from zotune.study.verdicts import verdicts_of
 
@@ -18,7 +22,11 @@ if TYPE_CHECKING:
     from ray import tune
     from rich.table import Table
 
+    from zotune.reporting.series import Series
+
 FIGURE = "curves.png"
+MOST_DRAWN = 6
+"""Instances of the problem in the figure; the table and the report have all."""
 EARLY, SO_FAR = "stopped early", "so far"
 
 
@@ -41,6 +49,11 @@ class Entry:
     """Independent runs behind the loss; of one alone nothing is known of its spread."""
     accuracy: float | None = None
     """Of a model on its validation data, where it names classes."""
+
+    @property
+    def instance(self) -> dict[str, Any]:
+        """The options of the problem among the searched keys: which function was minimised."""
+        return {key: value for key, value in self.searched.items() if key.startswith(PROBLEM)}
 
 
 @dataclass(frozen=True)
@@ -109,11 +122,25 @@ def _status(rows: list[dict[str, Any]], unfinished: str) -> str:
 
 
 def best_entries(all_entries: list[Entry]) -> list[Entry]:
-    """The best of each estimator and q."""
-    best: dict[tuple[str, int], Entry] = {}
+    """The best of each estimator and q on each instance of the problem, in this order."""
+    best: dict[tuple[Any, ...], Entry] = {}
     for entry in all_entries:
-        best.setdefault((entry.estimator, entry.q), entry)
+        best.setdefault((_instance_order(entry), entry.estimator, entry.q), entry)
     return [best[key] for key in sorted(best)]
+
+
+def _instance_order(entry: Entry) -> tuple[tuple[bool, float, str], ...]:
+    """Numbers by size, before anything else by its text; equal for one instance only."""
+    return tuple(
+        (False, value, "") if isinstance(value, int | float) else (True, 0.0, repr(value))
+        for value in entry.instance.values()
+    )
+
+
+def _differing(best: list[Entry]) -> list[str]:
+    """The options of the problem in which the entries differ."""
+    keys = best[0].instance if best else {}
+    return [key for key in keys if len({repr(entry.searched[key]) for entry in best}) > 1]
 
 
 def failures(outcome: Outcome) -> list[Failure]:
@@ -142,12 +169,19 @@ def _last_line(error: Exception) -> str:
 
 
 def best_table(best: list[Entry], title: str) -> Table:
-    """The best of each estimator and q; the best of all of an estimator is marked."""
+    """The best of each estimator and q; the best of all of an estimator is marked.
+
+    Where the problem differs, its options come first, and the mark is of each instance.
+    """
     from rich.table import Table
 
-    more = list(best[0].searched) if best else []
+    apart = _differing(best)
+    more = [key for key in best[0].searched if key not in apart] if best else []
     gaps = all(entry.gap is not None for entry in best)
-    shown = Table("estimator", title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left")
+    for option in apart:
+        shown.add_column(option, justify="right")
+    shown.add_column("estimator")
     spreads = any(entry.replicates > 1 for entry in best)
     accuracies = any(entry.accuracy is not None for entry in best)
     known = ["± std"] * spreads + ["accuracy"] * accuracies
@@ -155,7 +189,8 @@ def best_table(best: list[Entry], title: str) -> Table:
         shown.add_column(column, justify="right")
     shown.add_column("")
     for entry in best:
-        same = [other for other in best if other.estimator == entry.estimator]
+        whose = (entry.instance, entry.estimator)
+        same = [other for other in best if (other.instance, other.estimator) == whose]
         marks = ["best"] if entry is min(same, key=lambda e: e.loss) else []
         marks += [entry.status] if entry.status != "exhausted" else []
         value = entry.gap if gaps and entry.gap is not None else entry.loss
@@ -163,8 +198,9 @@ def best_table(best: list[Entry], title: str) -> Table:
         accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3g}"
         told = [spread] * spreads + [accuracy] * accuracies
         numbers = (f"{value:.5g}", *told, str(entry.steps))
-        middle = [short(entry.searched[key]) for key in more]
-        shown.add_row(entry.estimator, str(entry.q), *middle, *numbers, ", ".join(marks))
+        first, middle = ([short(entry.searched[key]) for key in keys] for keys in (apart, more))
+        which = (*first, entry.estimator, str(entry.q), *middle)
+        shown.add_row(*which, *numbers, ", ".join(marks))
     return shown
 
 
@@ -174,18 +210,40 @@ def _searched_keys(outcome: Outcome) -> list[str]:
 
 
 def draw(outcome: Outcome, best: list[Entry]) -> Path | None:
-    """The curves of the best configurations in the launch's folder; None without any."""
-    from zotune.comparison import plot
+    """The curves of the best configurations in the launch's folder; None without any.
+
+    Instances of the problem have panels of their own, which name them.
+    """
+    from zotune.reporting.figures import curves
+    from zotune.reporting.series import from_run
     from zotune.run import load_run
 
-    wanted = {entry.trials[0] for entry in best}
-    runs = [
-        load_run(result)
+    instances = list(dict.fromkeys(_instance_order(entry) for entry in best))
+    drawn = [entry for entry in best if _instance_order(entry) in instances[:MOST_DRAWN]]
+    found = {
+        str(result.metrics["trial_id"]): result
         for result in _each(outcome.results)
-        if result.metrics and result.metrics.get("trial_id") in wanted and result.checkpoint
+        if result.metrics and "trial_id" in result.metrics and result.checkpoint
+    }
+    apart = _differing(best)
+    series = [
+        _titled(from_run(load_run(found[entry.trials[0]])), entry, apart)
+        for entry in drawn
+        if entry.trials[0] in found
     ]
-    runs.sort(key=lambda run: (run.config.estimator, run.config.q))
-    return plot(runs, outcome.launch.folder / FIGURE) if runs else None
+    if not series:
+        return None
+    drawing = curves(series)
+    if len(instances) > MOST_DRAWN:
+        drawing.figure.suptitle(f"the first {MOST_DRAWN} of {len(instances)} problems")
+    return drawing.save_as(outcome.launch.folder / FIGURE)
+
+
+def _titled(series: Series, entry: Entry, apart: list[str]) -> Series:
+    """The series with its instance in the name of its panel."""
+    said = [f"{key.removeprefix(PROBLEM)} = {short(entry.searched[key])}" for key in apart]
+    panel = ", ".join([entry.estimator, *said])
+    return replace(series, config={**series.config, "estimator": panel})
 
 
 def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
