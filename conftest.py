@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+
+# Some virtual machines announce AMX and end a process that uses it ("Illegal instruction"), as
+# bfloat16 products do. The tests, and the processes that they start, do without.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS

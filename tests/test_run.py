@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 import zotune
+from zotune.checkpoint import load_state
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 
 
@@ -124,7 +125,9 @@ def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     path = tmp_path / "run"
     victim = subprocess.Popen(command(path, 0.005), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if path.exists() and load_state(path)[0].steps:
+            break
         time.sleep(0.01)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
@@ -194,6 +197,11 @@ def test_a_function_without_a_dimension_asks_for_it() -> None:
         zotune.minimize(lambda x: 1.0, budget=4)
     with pytest.raises(ConfigError, match=r"objective must be an Objective.* got int"):
         zotune.minimize(3, budget=4)  # type: ignore[arg-type]
+
+
+def test_a_longer_word_for_an_option_offers_it() -> None:
+    with pytest.raises(ConfigError, match="'dimension' \\(did you mean 'dim'"):
+        zotune.minimize({"name": "quadratic", "dimension": 5}, budget=20)
 
 
 def test_an_unknown_problem_or_option_offers_the_nearest() -> None:
@@ -335,6 +343,86 @@ def test_an_error_of_a_function_is_told_what_it_was_called_with(batched: bool) -
     (note,) = raised.value.__notes__
     shape = "(1, 3)" if batched else "(3,)"
     assert f"with a torch tensor of float64, shape {shape}; x.numpy() makes it an array" in note
+
+
+def test_an_error_that_has_nothing_to_do_with_tensors_gets_no_hint() -> None:
+    def solver(x: Tensor) -> float:
+        raise RuntimeError("the solver did not converge")
+
+    with pytest.raises(RuntimeError, match="did not converge") as raised:
+        zotune.minimize(solver, [0.0, 0.0], budget=20)
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_start_may_stand_second_and_may_require_a_gradient() -> None:
+    start = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    run = zotune.minimize(lambda x: (x**2).sum(), start, q=3, budget=60)
+    assert run.best_loss < 1e-6
+    assert not run.x.requires_grad
+
+
+@pytest.mark.parametrize("L", [0, -1.0, math.inf, math.nan, True, "2"])
+def test_a_smoothness_that_cannot_be_is_refused(L: Any) -> None:
+    with pytest.raises(ConfigError, match="L must be a positive number"):
+        zotune.objective(lambda x: x.sum(), 3, L=L)
+
+
+@pytest.mark.parametrize("scale", [1e-180, 1e-300, 1e180])
+def test_a_function_of_any_scale_is_descended(scale: float) -> None:
+    run = zotune.minimize(lambda x: scale * ((x - 1) ** 2).sum(), [0.0] * 5, q=5, budget=100)
+    assert run.best_loss < 1e-6 * scale
+
+
+def test_the_best_point_is_the_best_of_all_that_were_charged() -> None:
+    seen: list[tuple[float, list[float]]] = []
+
+    def wavy(x: Tensor) -> float:
+        value = float((x**2).sum() + torch.cos(20 * x).sum())
+        seen.append((value, x.tolist()))
+        return value
+
+    settings: dict[str, Any] = {"q": 2, "mu": 0.05, "step": "constant", "eta": 0.05, "points": 2}
+    for difference in ("forward", "central"):
+        seen.clear()
+        run = zotune.minimize(wavy, [1.0, 2.0], budget=80, difference=difference, **settings)
+        lowest, point = min(seen)
+        assert run.best_loss == lowest
+        assert run.best_x.tolist() == point
+
+
+def test_a_function_that_raises_loses_nothing_that_was_paid(tmp_path: Path) -> None:
+    limit, calls, path = 30, 0, tmp_path / "run"
+
+    def simulator(x: Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        if calls > limit:
+            raise OSError("no licence")
+        return float((x**2).sum())
+
+    settings: dict[str, Any] = {"q": 1, "budget": 40, "L": 2.0, "x0": [1.0, 1.0]}
+    with pytest.raises(OSError, match="no licence"):
+        zotune.minimize(simulator, checkpoint=path, report_every=40, **settings)
+    assert zotune.load_run(path).state.steps == 14  # of two calls each, after two looks
+    limit, calls = 10**6, 0
+    resumed = zotune.minimize(simulator, checkpoint=path, report_every=40, **settings)
+    assert calls == resumed.state.ledger.evaluations - 28 + 1
+    whole = zotune.minimize(simulator, report_every=40, **settings)
+    assert torch.equal(resumed.x, whole.x)
+    assert resumed.state.ledger == whole.state.ledger
+
+
+def test_a_run_leaves_a_checkpoint_before_its_first_report(tmp_path: Path) -> None:
+    def broken_at_the_second_step(x: Tensor) -> float:
+        if float(x[0]) != 1.0:
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        zotune.minimize(
+            broken_at_the_second_step, [1.0], budget=20, L=1.0, checkpoint=tmp_path / "run"
+        )
+    assert zotune.load_run(tmp_path / "run").spent == 0
 
 
 def test_a_type_may_be_given_by_name() -> None:

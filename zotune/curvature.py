@@ -71,7 +71,7 @@ def estimate_curvature(
     along = h * root * _unit(gradient)
     far, near = f((x + along)[:, None]), f((x - along)[:, None])
     largest = torch.maximum(bend.abs().mean(-1), (far - 2 * center + near).abs()[:, 0])
-    steepness = slope.square().mean(-1).sqrt()
+    steepness = _root_mean_square(slope)
     _refuse_rounding(largest, torch.cat([center, plus, minus], dim=1), steepness, x)
     square = h[:, 0] ** 2
     return Curvature(
@@ -126,8 +126,22 @@ def _told(bend: float, value: float, rounding: float) -> str:
 
 def _unit(vectors: Tensor) -> Tensor:
     """Vectors of norm 1, but for those of norm 0."""
-    norm: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / norm.clamp_min(torch.finfo(vectors.dtype).tiny)
+    scaled, _ = _scaled(vectors)
+    norm: Tensor = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    return scaled / norm.clamp_min(torch.finfo(vectors.dtype).tiny)
+
+
+def _root_mean_square(rows: Tensor) -> Tensor:
+    """√(mean of squares) of each row."""
+    scaled, exponent = _scaled(rows)
+    return torch.ldexp(scaled.square().mean(-1).sqrt(), exponent[..., 0])
+
+
+def _scaled(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows times the power of two that makes their largest entry about 1, so that squares exist."""
+    exponent = torch.frexp(rows.abs().amax(-1, keepdim=True)).exponent
+    half = exponent // 2  # 2^1074 is no number
+    return torch.ldexp(torch.ldexp(rows, -half), half - exponent), exponent
 
 
 def _around(

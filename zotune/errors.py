@@ -36,7 +36,9 @@ class OutOfMemory(ZotuneError, MemoryError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as ``" (did you mean 'align'?)"``, or nothing where no name is near."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    names = list(known)
+    shortened = [each for each in names if len(each) > 2 and name.startswith(each)]
+    close = shortened or get_close_matches(name, names, n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -84,9 +84,14 @@ class Loop:
         self.grid = budget_grid(config.budget, config.points)
         self.known_smoothness = config.L or objective.L
         """L as given, or as the objective knows it; None where it is estimated."""
+        self.remembers_best = not (objective.pure or objective.stochastic)
+        """Whether every charged value may be of the best point. Values of a mini-batch are not
+        losses; of pure objectives, which are cheap, only recorded points are compared."""
         self._estimates = self.rule.needs_smoothness and self.known_smoothness is None
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
+        self.newest: State | None = None
+        """The state after the last whole step, for a caller whose objective has raised."""
         self._check_radius()
 
     @_gradient_free
@@ -157,11 +162,16 @@ class Loop:
         """The state after a step with these values, which is recorded before it moves if told."""
         v = self.difference.quotient(values, self.prober.mu)
         failed = None if _finite(values) else ~values.isfinite().all(-1)
+        state, stuck = self._without_stuck(state, block, values)
+        if stuck is not None:
+            failed = stuck if failed is None else failed | stuck
         if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
         c = self._coefficients(v, block)
 
         changes: dict[str, Any] = {}
+        if self.remembers_best:
+            state = self._with_best(state, block, values)
         if records:
             loss = values[:, 0] if self.observer.sees_loss else None
             before = state.loss
@@ -187,23 +197,52 @@ class Loop:
     def _walked(self, state: State, count: int) -> State:
         """The state after so many steps of ``_step`` that no curve shows: only x is kept.
 
-        Values of a pure objective are looked through at the end, all at once. If one is not
-        finite, it is asked for the same steps again, one by one.
+        The values of these steps are checked at the end, all at once. If one is not finite, or if
+        all of a step are equal (mu may no longer move x), the objective is asked for the same
+        steps again, one by one.
         """
         q, mu, steps = self.config.q, self.prober.mu, range(state.steps, state.steps + count)
         walk, seen = self.prober.walk(state.x, q), list[Tensor]()
         etas = [self._eta(t, q) for t in steps]
         for t, eta in zip(steps, etas, strict=True):
             block, values = walk.look(t)
-            if not self.objective.pure and not _finite(values):
-                before = self._after(state, walk.x, t, seen[-1]) if seen else state
-                return self._taken(before, block, values)
             seen.append(values)
             c = self._coefficients(self.difference.quotient(values, mu), block)
             block.move_(walk.x, self._scaled(state, c), eta)
-        if self.objective.pure and not _finite(torch.cat(seen)):
+        every = torch.cat(seen)
+        if not _finite(every) or _some_are_equal(every):
             return self._stepped(state, count)
         return self._after(state, walk.x, steps.stop, seen[-1])
+
+    def _without_stuck(
+        self, state: State, block: Block, values: Tensor
+    ) -> tuple[State, Tensor | None]:
+        """The state without replicates that ran uphill until x + mu·u = x, and which those are.
+
+        Decided by the points, not by equal values: a plateau is not divergence, and noise hides
+        nothing. The values are f(x) itself then.
+        """
+        if self.objective.pure and not _some_are_equal(values):
+            return state, None
+        here = values.select(1, 0)
+        stuck = (here > state.start_loss) & self.prober.unmoved_by(block, state.x)
+        if not bool(stuck.any()):
+            return state, None
+        diverged = state.diverged | stuck
+        loss = torch.where(stuck & ~state.diverged, here, state.loss)
+        return state.but(diverged=diverged, lost=int(diverged.sum()), loss=loss), stuck
+
+    def _with_best(self, state: State, block: Block, values: Tensor) -> State:
+        """The state that remembers the best point of all whose values were charged."""
+        lowest, at = values.masked_fill(~values.isfinite(), torch.inf).min(-1)
+        better = (lowest < state.best_loss) & ~state.diverged
+        if not bool(better.any()):
+            return state
+        points = self.prober.points_at(state.x, block, at)
+        return state.but(
+            best_loss=torch.where(better, lowest, state.best_loss),
+            best_x=torch.where(better[:, None], points, state.best_x),
+        )
 
     def _stepped(self, state: State, count: int) -> State:
         """The state after so many steps, or after one that has lost a replicate."""
@@ -222,7 +261,7 @@ class Loop:
 
     def _unseen(self, state: State, goal: int) -> int:
         """How many steps can be walked before one is recorded or the goal is reached."""
-        if state.lost or self.objective.stochastic:
+        if state.lost or self.objective.stochastic or not self.objective.pure:
             return 0
         spent, cost = self.spent(state), self.budget.cost(self.config.q)
         to_grid = next_point(self.grid, spent) - spent
@@ -232,11 +271,12 @@ class Loop:
     def advance(self, state: State, until: int | None = None) -> State:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
         goal = self.config.budget if until is None else until
+        self.newest = state
         while self.spent(state) < goal and self.status(state) == RUNNING:
             unseen = self._unseen(state, goal)
-            state = self._walked(state, unseen) if unseen else self._step(state)
+            self.newest = state = self._walked(state, unseen) if unseen else self._step(state)
         if self.status(state) != RUNNING and state.curve.last_spent < self.spent(state):
-            state = self.observer.record(state)
+            state = self.observer.record(state, ends=True)
         return state
 
     def advance_to_report(self, state: State) -> State:
@@ -332,6 +372,7 @@ class Loop:
         """The start of every replicate, or what is wrong with it."""
         r, d = self.config.replicates, self.objective.dim
         start = torch.as_tensor(x0, dtype=self.objective.dtype, device=self.objective.device)
+        start = start.detach()
         if start.shape not in ((d,), (r, d)):
             raise ConfigError(
                 f"x0 must have shape ({d},) or ({r}, {d}), got {tuple(start.shape)}; "
@@ -368,6 +409,11 @@ class Loop:
                 f"mu must move the point: with mu={self.prober.mu:g} every x + mu·u rounds to x "
                 f"in {dtype_name(self.objective.dtype)}; raise mu, or leave it out for the default"
             )
+
+
+def _some_are_equal(values: Tensor) -> bool:
+    """Whether a row has the same number everywhere."""
+    return bool((values[:, 1:] == values[:, :1]).all(-1).any())
 
 
 def _finite(values: Tensor) -> bool:

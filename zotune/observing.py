@@ -43,19 +43,34 @@ class Observer:
         """The loss that curves show; on the full data where the objective is stochastic."""
         return self.objective.values(x if self.objective.pure else x.clone())
 
-    def record(self, state: State, loss: Tensor | None = None, probe: Probe | None = None) -> State:
+    def record(
+        self,
+        state: State,
+        loss: Tensor | None = None,
+        probe: Probe | None = None,
+        *,
+        ends: bool = False,
+    ) -> State:
         """The state with itself on its curve; the loss is looked at unless known already."""
-        if probe is not None:
-            state = self._without_lost(state, probe)
-        state, seen = self.observe(state, loss, None if probe is None else probe.gradient)
+        gradient = None if probe is None else probe.gradient
+        state, seen = self.observe(state, loss, gradient, ends=ends)
         if self._diagnostics and probe is not None:
             seen = replace(seen, diagnostics=self._diagnose(state, probe))
         return state.but(curve=state.curve.append(seen))
 
     def observe(
-        self, state: State, loss: Tensor | None = None, gradient: Tensor | None = None
+        self,
+        state: State,
+        loss: Tensor | None = None,
+        gradient: Tensor | None = None,
+        *,
+        ends: bool = False,
     ) -> tuple[State, Observation]:
-        """What is known at the state's points, and the state that remembers the best of them."""
+        """What is known at the state's points, and the state that remembers the best of them.
+
+        A loss that is not finite is divergence where the run ``ends``. Before, only what a step
+        evaluates tells: a run must not depend on where it is looked at.
+        """
         average = None
         if loss is None and self.objective.stochastic and not bool(state.diverged.any()):
             state, loss, average, gradient = self._look_at_both(state)
@@ -63,8 +78,8 @@ class Observer:
             state, loss = self._look(state)
         if state.lost or not isfinite(loss.sum().item()):
             finite = loss.isfinite() & ~state.diverged
-            lost = state.diverged | ~finite
-            state = state.but(diverged=lost, lost=int(lost.sum()))
+            if ends:
+                state = state.but(diverged=~finite, lost=int((~finite).sum()))
             loss = torch.where(finite, loss, state.loss)
             better = finite & (loss < state.best_loss)
         else:
@@ -75,14 +90,6 @@ class Observer:
             best_x=_chosen(better, state.x, state.best_x),
         )
         return state, self._observation(state, gradient, average)
-
-    def _without_lost(self, state: State, probe: Probe) -> State:
-        """The state without replicates that mu no longer moves, so far have they run uphill."""
-        if bool(probe.v.all()):
-            return state
-        silent = (probe.v == 0).all(-1)
-        diverged = state.diverged | (silent & (state.loss > state.start_loss))
-        return state.but(diverged=diverged, lost=int(diverged.sum()))
 
     def _look(self, state: State) -> tuple[State, Tensor]:
         """Evaluate the replicates that still run; the others stay where they ended."""

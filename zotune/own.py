@@ -35,11 +35,12 @@ def adopt(own: Own) -> None:
 def import_own(place: str) -> None:
     """Import a ``.py`` file or a module of the user's, which registers what can be named then.
 
-    It travels to Ray's workers by value: the machines of a cluster need no copy of it.
+    It travels to Ray's workers by value, and with it the modules beside a file that it imports:
+    the machines of a cluster need no copy of them.
     """
     from ray import cloudpickle
 
-    path = Path(place)
+    path, before = Path(place), set(sys.modules)
     try:
         module = _from_file(path) if path.suffix == ".py" else _from_name(place)
     except ZotuneError:
@@ -49,11 +50,22 @@ def import_own(place: str) -> None:
         raise ConfigError(
             f"--import {place} failed{at}: {type(error).__name__}: {error}"
         ) from error
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    beside = _modules_in(path.absolute().parent, set(sys.modules) - before)
+    for each in {module, *beside} if path.suffix == ".py" else {module}:
+        cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+
+
+def _modules_in(folder: Path, names: set[str]) -> list[ModuleType]:
+    """The modules among ``names`` whose file lies in a folder or below it."""
+    modules = [sys.modules[name] for name in names]
+    return [m for m in modules if folder in Path(getattr(m, "__file__", None) or "/").parents]
 
 
 def _from_file(path: Path) -> ModuleType:
-    """The module of a file, under the file's name; once, however often it is asked for."""
+    """The module of a file, under the file's name; once, however often it is asked for.
+
+    It finds modules beside it, as a script does.
+    """
     if not path.is_file():
         raise ConfigError(f"--import {path}: there is no such file at {path.absolute()}")
     known = sys.modules.get(path.stem)
@@ -68,6 +80,8 @@ def _from_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
+    if str(path.absolute().parent) not in sys.path:
+        sys.path.insert(0, str(path.absolute().parent))
     try:
         spec.loader.exec_module(module)
     except BaseException:

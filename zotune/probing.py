@@ -142,6 +142,29 @@ class Prober:
         wanted = u != 0
         return ((x + self.mu * u == x) & wanted).sum() / wanted.sum()
 
+    def unmoved_by(self, block: Block, x: Tensor) -> Tensor:
+        """Which replicates no direction of the block moves: x + mu·u = x for all, (replicates,)."""
+        still = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        for part in self._parts(block.q, first=1):
+            u = block.rows(part, self._coordinates)
+            moved = torch.add(x[:, None], u, alpha=self.mu) != x[:, None]
+            still &= ~moved.flatten(1).any(-1)
+            if not bool(still.any()):
+                break
+        return still
+
+    def points_at(self, x: Tensor, block: Block, columns: Tensor) -> Tensor:
+        """The point of each replicate that the value in its column belongs to."""
+        places = [(0.0, 0)] * self.difference.per_step
+        places += [(s * self.mu, query) for s in self.difference.signs for query in range(block.q)]
+        points = x.clone()
+        for replicate, column in enumerate(columns.tolist()):
+            reach, query = places[column]
+            if reach:
+                u = block.rows(range(query, query + 1), self._coordinates)[replicate, 0]
+                points[replicate].add_(u, alpha=reach)
+        return points
+
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
         room = self._new_room(len(part), center=self.difference.knows_center and part.start == 0)
@@ -161,10 +184,11 @@ class Prober:
         with_center = self.difference.knows_center and part.start == 0
         return [slice(0, 1), *sides] if with_center else sides
 
-    def _parts(self, q: int) -> list[range]:
-        """Directions in pieces whose points fit in the memory allowed."""
+    def _parts(self, q: int, *, first: int = 0) -> list[range]:
+        """Directions in pieces whose points fit in the memory allowed; ``first`` of them apart."""
         size = max(1, self._most)
-        return [range(start, min(start + size, q)) for start in range(0, q, size)]
+        parts = [range(start, min(start + size, q)) for start in range(first, q, size)]
+        return [range(first), *parts] if first else parts
 
     def _new_room(self, n: int, *, center: bool) -> Room:
         """Room for the points of n directions, and for x where it is among them."""

@@ -110,6 +110,7 @@ class Run:
 
 def minimize(
     objective: Problem,
+    x0: Any = None,
     *,
     estimator: str = "align",
     q: int = 1,
@@ -123,7 +124,6 @@ def minimize(
     directions: str = "gaussian",
     replicates: int = 1,
     seed: int = 0,
-    x0: Any = None,
     on_report: Callable[[dict[str, Any]], None] | None = None,
     checkpoint: str | Path | None = None,
     **settings: Any,
@@ -136,6 +136,7 @@ def minimize(
     Args:
         objective: an Objective (see ``zotune.objective``), a problem's name or mapping; a plain
             function of one vector if ``x0`` is given.
+        x0: the start, (d,) or (replicates, d); the objective's own unless given.
         estimator: avg, align, align-diag or one of yours; ``zotune list`` shows them.
         q: directions a step.
         budget: what may be spent, in the unit of ``count``; never overspent.
@@ -148,9 +149,9 @@ def minimize(
         directions: gaussian, sphere, rademacher, coordinate or orthogonal.
         replicates: independent runs, as rows of one batched program.
         seed: of the directions; configurations with one seed share their draws.
-        x0: the start, (d,) or (replicates, d); the objective's own unless given.
         on_report: called with a result row about sixteen times a run, see ``report_every``.
-        checkpoint: a file to save the state to at every report; a run that finds it continues.
+        checkpoint: a file to save the state to: at the start, at every report, and where the
+            objective raises or the run is interrupted. A run that finds it continues.
         settings: further keys of the configuration: replicate, report_every, diagnostics, …
 
     Returns:
@@ -203,15 +204,27 @@ def finish(
         _require_same_run(Path(checkpoint), notes, loop.config, about)
     else:
         state = loop.init()
+        _save_if(checkpoint, loop, state, about)
     while loop.status(state) == RUNNING:
-        state, row = loop.advance_to_report(state), None
+        try:
+            state, row = loop.advance_to_report(state), None
+        except BaseException:
+            _save_if(checkpoint, loop, loop.newest or state, about)
+            raise
         if on_report is not None:
             state, row = loop.report(state)
-        if checkpoint is not None:
-            save_loop(loop, state, Path(checkpoint), **about)
+        _save_if(checkpoint, loop, state, about)
         if on_report is not None and row is not None:
             on_report(row)
     return Run(loop.config, state, loop.status(state), loop.objective.minimum)
+
+
+def _save_if(
+    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str]
+) -> None:
+    """Save the state where a checkpoint is wanted."""
+    if checkpoint is not None:
+        save_loop(loop, state, Path(checkpoint), **about)
 
 
 def _require_same_run(

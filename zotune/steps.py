@@ -29,19 +29,22 @@ SCHEDULES = {
 }
 
 
-def schedule_factor(name: str, warmup: float, share: float) -> float:
-    """What a schedule multiplies the step by where ``share`` of the budget is spent.
+def schedule_factor(name: str, warmup: float, share: float, after: float) -> float:
+    """What a schedule multiplies the step by.
 
     Args:
         name: constant, linear or cosine.
-        warmup: the share of the budget over which the factor first rises from 0 to 1.
-        share: spent / budget.
+        warmup: the share of the budget over which the factor first rises to 1; a step counts
+            with what is spent after it, so that the first is not of size 0.
+        share: spent / budget before the step.
+        after: the same after it.
 
-    >>> [schedule_factor("linear", 0.2, share) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
-    [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> tenths = [k / 10 for k in range(11)]
+    >>> [schedule_factor("linear", 0.2, tenths[k], tenths[k + 1]) for k in (0, 1, 2, 6)]
+    [0.5, 1.0, 1.0, 0.5]
     """
     if share < warmup:
-        return share / warmup
+        return min(1.0, after / warmup)
     done = (share - warmup) / (1 - warmup)
     if name == LINEAR:
         return 1 - done

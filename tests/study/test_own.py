@@ -22,9 +22,12 @@ from zotune.objectives import PROBLEMS
 from zotune.own import adopt, import_own, own_entries
 from zotune.study import Study
 
+BESIDE = "def shifted(x):\n    return x - 1\n"
+"""A module that the file of the user's imports."""
 OWN = """
 import torch
 import zotune
+from shifting import shifted
 from zotune import estimators, objectives
 
 
@@ -33,7 +36,7 @@ def misfit(rows: int = 50, seed: int = 0) -> zotune.Objective:
     "How far twenty weights are from explaining the targets."
     generator = torch.Generator().manual_seed(seed)
     features = torch.randn(rows, 20, dtype=torch.float64, generator=generator)
-    return zotune.objective(lambda x: (features @ (x - 1)).square().mean(), dim=20, optimum=0.0)
+    return zotune.objective(lambda x: (features @ shifted(x)).square().mean(), dim=20, optimum=0.0)
 
 
 @estimators.register("sign", formula="U sign(v) / q")
@@ -53,9 +56,13 @@ STUDY: dict[str, Any] = {
 @pytest.fixture
 def own_file(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "my_problem.py"
+    (tmp_path / "shifting.py").write_text(BESIDE, encoding="utf-8")
     path.write_text(OWN + "\nprint('my file is imported')\n", encoding="utf-8")
     yield path
     sys.modules.pop("my_problem", None)
+    sys.modules.pop("shifting", None)
+    if str(tmp_path) in sys.path:
+        sys.path.remove(str(tmp_path))
 
 
 @pytest.mark.usefixtures("shared_ray")

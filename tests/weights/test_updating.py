@@ -78,9 +78,14 @@ def test_schedules_shrink_the_factors_with_spent_budget() -> None:
     for name in ("linear", "cosine"):
         log = finished(Toy(), eta=1e-9, schedule=name, warmup=0.2).log
         shares = [step[0] / plain[0] for step, plain in zip(log, level, strict=True)]
-        expected = [schedule_factor(name, 0.2, 3 * t / 30) for t in range(10)]
+        expected = [schedule_factor(name, 0.2, 3 * t / 30, 3 * (t + 1) / 30) for t in range(10)]
         assert shares == pytest.approx(expected, rel=5e-2, abs=1e-9)
         assert max(shares) == pytest.approx(1, rel=1e-2)
+
+
+def test_warmup_spends_no_block_on_a_step_of_size_0() -> None:
+    log = finished(Toy(), eta=1e-3, warmup=0.5).log
+    assert all(any(step) for step in log)
 
 
 def test_clipping_bounds_what_a_step_believes() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -26,6 +28,8 @@ else:
 AnyObjective: TypeAlias = "Objective | WeightsObjective"
 """A function of a vector, or of the weights of a module."""
 DTYPES = ("float64", "float32")
+_ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
+"""Errors of a user's function that may come from being called with a tensor."""
 
 
 class Objective:
@@ -146,11 +150,12 @@ class CallableObjective(Objective):
         try:
             return self.fn(x)
         except (TypeError, RuntimeError, AttributeError) as error:
-            error.add_note(
-                f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, shape "
-                f"{tuple(x.shape)}; x.numpy() makes it an array, and zotune.objective(fn, dim, "
-                "dtype=torch.float32) another type"
-            )
+            if _ABOUT_TENSORS.search(str(error)):
+                error.add_note(
+                    f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, "
+                    f"shape {tuple(x.shape)}; x.numpy() makes it an array, and "
+                    "zotune.objective(fn, dim, dtype=torch.float32) another type"
+                )
             raise
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
@@ -237,8 +242,20 @@ def objective(
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
         start=start,
     )
-    wrapped.L, wrapped.minimum = L, optimum
+    wrapped.L, wrapped.minimum = _checked_smoothness(L), optimum
     return wrapped
+
+
+def _checked_smoothness(L: object) -> float | None:
+    """L as a float, if it can be the Lipschitz constant of a gradient."""
+    if L is None:
+        return None
+    if isinstance(L, bool) or not isinstance(L, numbers.Real) or not 0 < float(L) < inf:
+        raise ConfigError(
+            f"L must be a positive number, the Lipschitz constant of the gradient, got {L!r}; "
+            "leave it out where it is not known"
+        )
+    return float(L)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class WeightsLoop:
         if self.config.clip is not None:
             v = v.clamp(-self.config.clip, self.config.clip)
         spent = self.spent(state)
-        state = self._seen(state, values, spent)
+        state = self._seen(state, values, layout, block)
         ledger = state.ledger.charge(q, self.difference.evaluations(q))
         if crosses(self.grid, spent, self.budget.spent(ledger)) and state.last_spent < spent:
             state = state.recorded(spent)
@@ -193,9 +193,13 @@ class WeightsLoop:
             )
         return self._shelf.block(step, q, layout.dim)
 
-    def _seen(self, state: WeightsState, values: Tensor, spent: int) -> WeightsState:
+    def _seen(
+        self, state: WeightsState, values: Tensor, layout: Layout, block: TileBlock
+    ) -> WeightsState:
         """The state that has seen a mini-batch's losses."""
         if not isfinite(float(values.sum())):
+            return replace(state, diverged=True)
+        if float(values[0, 0]) > state.start_loss and not self._moves(layout, block):
             return replace(state, diverged=True)
         center = values[:, :1] if self.difference.knows_center else values
         loss = state.batch_losses + float(center.mean())
@@ -220,8 +224,9 @@ class WeightsLoop:
 
     def _size(self, step: int, q: int, spent: int, rule: StepRule) -> float:
         """η, with 1/L and the schedule in it."""
+        budget, after = self.config.budget, spent + self.budget.cost(q)
         factor = schedule_factor(
-            self.config.schedule, self.config.warmup, spent / self.config.budget
+            self.config.schedule, self.config.warmup, spent / budget, after / budget
         )
         smoothness = (self.config.L or 1.0) if rule.needs_smoothness else 1.0
         return factor * rule.size(step, q) / smoothness
@@ -238,7 +243,7 @@ class WeightsLoop:
             start_loss=loss if state.steps == 0 else state.start_loss,
             best_loss=min(state.best_loss, loss) if finite else state.best_loss,
             accuracy=seen.get("accuracy", nan),
-            diverged=not finite,
+            diverged=not finite and (state.steps == 0 or self.status(state) != RUNNING),
             validated=spent,
         )
         return state.recorded(spent)
@@ -272,18 +277,26 @@ class WeightsLoop:
 
     @torch.no_grad()
     def _check_radius(self) -> None:
-        """Refuse a mu that rounding swallows whole, by the first tile of the first direction."""
-        tile, pieces = self.layout.tiles[0], self.layout.pieces[0]
-        u = self.block(0, 1, self.layout).look(range(1), tile, keep=False)[0]
-        for piece in pieces:
-            base = self.objective.trained[piece.name].view(-1)[piece.inside]
-            moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=torch.empty_like(base))
-            if not torch.equal(moved, base) or self.directions.name == "coordinate":
-                return
+        """Refuse a mu that rounding swallows whole, by the first direction."""
+        if self._moves(self.layout, self.block(0, 1, self.layout)):
+            return
         raise ConfigError(
             f"mu must move the weights: with mu={self.mu:g} every weight + mu·u rounds to the "
             f"weight in {dtype_name(self.objective.dtype)}; raise mu, or leave it out"
         )
+
+    def _moves(self, layout: Layout, block: TileBlock) -> bool:
+        """Whether weights + mu·u differ from the weights anywhere, for any direction."""
+        for query in range(block.q):
+            for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
+                u = block.look(range(query, query + 1), tile, keep=False)[0]
+                for piece in pieces:
+                    base = self.objective.trained[piece.name].view(-1)[piece.inside]
+                    out = torch.empty_like(base)
+                    moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=out)
+                    if not torch.equal(moved, base):
+                        return True
+        return False
 
     def _check_smoothness(self) -> None:
         if self.rule.needs_smoothness and self.config.L is None:
