@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -153,6 +155,35 @@ def test_dependent_directions_give_the_projection_on_their_span(data: st.DataObj
     span = u * (s > 1e-9 * s.max())[:, None]
     projection = (span @ (span.mT @ g[..., None]))[..., 0]
     assert torch.allclose(estimate, projection, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("q", "d"), [(3, 8), (5, 5), (7, 5), (12, 20), (50, 70), (60, 33)])
+def test_dependent_directions_are_given_the_shortest_least_squares_coefficients(
+    q: int, d: int, dtype: torch.dtype
+) -> None:
+    """Noise in v, which no vector agrees with, included; each replicate alone as among others."""
+    generator = torch.Generator().manual_seed(7)
+    rows = torch.randint(0, 2, (6, q, d), generator=generator).to(dtype) * 2 - 1
+    rows[:, 1] = -rows[:, 0]
+    v = torch.randn(6, q, dtype=dtype, generator=generator)
+    c = DenseBlock(rows).solve(v)
+    gram = rows.double() @ rows.double().mT
+    expected = torch.linalg.pinv(gram, rtol=1e-9, hermitian=True) @ v.double()[..., None]
+    assert same(c.double(), expected[..., 0], rtol=1e3 * torch.finfo(dtype).eps)
+    for at in range(6):
+        assert torch.equal(c[at], DenseBlock(rows[at : at + 1]).solve(v[at : at + 1])[0])
+
+
+@pytest.mark.parametrize("q", [3, 4])
+def test_every_block_of_signs_in_four_dimensions_gives_the_projection(q: int) -> None:
+    """After a dependent direction the diagonal of an unpivoted R is rounding, and says nothing."""
+    signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=4)), dtype=torch.float64)
+    which = torch.tensor(list(itertools.combinations_with_replacement(range(16), q)))
+    rows = signs[torch.cat([which, which.flip(1)])]
+    g = torch.linspace(-1, 2, 4, dtype=torch.float64).expand(len(rows), 4)
+    projection = torch.linalg.pinv(rows, rtol=1e-9) @ rows @ g[..., None]
+    assert torch.allclose(_align(rows, g), projection[..., 0], rtol=0, atol=1e-12)
 
 
 def _align(rows: Tensor, g: Tensor) -> Tensor:

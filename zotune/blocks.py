@@ -122,44 +122,64 @@ def _solve_normal(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     Half the work of a QR. With at most half the dimensions a random direction keeps most of its
     length beside those before it, and UᵀU has a condition of about 34 for large Gaussian blocks.
     """
-    q, aligned = rows.shape[-2], _aligned(rows)
+    aligned = _aligned(rows)
     gram = _bordered(aligned @ aligned.mT)
     factor, failed = torch.linalg.cholesky_ex(gram)
     kept = factor.diagonal(dim1=-2, dim2=-1).square()
     trusted = (kept > _KEPT * gram.diagonal(dim1=-2, dim2=-1)).all(-1) & (failed == 0)
-    return _solve_factored(factor.mT, _aligned(v))[..., :q], trusted
+    return _solve_factored(factor.mT, v)[0], trusted
 
 
 def _solve_square(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """U⁻¹ U⁻ᵀ v by an LU factor, half the work of a QR, and where U is not near singular.
 
-    The second solve lengthens what the first has left by about 1/σ, σ being the least singular
-    value of U: that direction dominates after one. In float32 this is cautious from about d = 1000.
+    In float32 this is cautious from about d = 1000.
     """
     q = rows.shape[-1]
     factors, pivots, failed = torch.linalg.lu_factor_ex(_bordered(rows))
     y = torch.linalg.lu_solve(factors, pivots, _aligned(v)[..., None])
-    c: Tensor = torch.linalg.lu_solve(factors, pivots, y, adjoint=True)
-    longest = rows.square().sum(-1).amax(-1).sqrt()
-    lengthened = c.norm(dim=(-2, -1)) * _tolerance(q, q, rows.dtype) * longest
-    trusted = (lengthened <= y.norm(dim=(-2, -1))) & (failed == 0)
-    return c[..., :q, 0], trusted
+    c: Tensor = torch.linalg.lu_solve(factors, pivots, y, adjoint=True)[..., :q, 0]
+    floor = _tolerance(q, q, rows.dtype) * rows.square().sum(-1).sqrt()
+    return c, _stays_short(c, y[..., 0], floor) & (failed == 0)
 
 
 def _solve_any(rows: Tensor, v: Tensor) -> Tensor:
     """R⁻¹ R⁻ᵀ v with U = QR, which does not square the condition of U as UᵀU would."""
-    r = _triangle(rows)
-    independent = _independent(r, rows.square().sum(-1))
-    if bool(independent.all()):
-        return _solve_factored(r, v)
-    return torch.stack([_solve_kept(*one) for one in zip(rows, independent, v, strict=True)])
-
-
-def _solve_kept(rows: Tensor, keep: Tensor, v: Tensor) -> Tensor:
-    """Solve with the directions that span the others; the rest get no weight."""
-    c = torch.zeros_like(v)
-    c[keep] = _solve_factored(_triangle(rows[None, keep]), v[None, keep])[0]
+    q, dim = rows.shape[-2:]
+    tolerance, r = _tolerance(q, dim, rows.dtype), _triangle(rows)
+    if q > dim:
+        return _solve_deficient(r, v, tolerance)
+    c, y = _solve_factored(r, v)
+    floor = tolerance * rows.square().sum(-1).sqrt()
+    independent = (r.diagonal(dim1=-2, dim2=-1).abs() > floor).all(-1)
+    trusted = independent & _stays_short(c, y, floor)
+    if not bool(trusted.all()):
+        c[~trusted] = _solve_deficient(r[~trusted], v[~trusted], tolerance)
     return c
+
+
+def _solve_deficient(r: Tensor, v: Tensor, tolerance: float) -> Tensor:
+    """The pseudoinverse of UᵀU = RᵀR times v, by the singular values of R.
+
+    The shortest c for which U·c agrees with v, or comes closest to it. |R_jj| would not do: it is
+    the distance of a direction to those before, but after one without any the next are rounding.
+    """
+    _, values, vectors = torch.linalg.svd(_aligned(r.mT).mT, full_matrices=False)
+    kept = values > tolerance * values[..., :1]
+    inverse = torch.where(kept, values, torch.inf).reciprocal()
+    along = (vectors * v[..., None, :]).sum(-1) * inverse.square()
+    c: Tensor = (vectors.mT.contiguous() * along[..., None, :]).sum(-1)
+    return c
+
+
+def _stays_short(c: Tensor, y: Tensor, floor: Tensor) -> Tensor:
+    """Whether c = U⁻¹y, or R⁻¹y, is no longer than 1/``floor`` allows, so that y = U·c or R·c.
+
+    The second solve lengthens what the first has left by about 1/σ, σ being the least singular
+    value of U: that direction dominates after one.
+    """
+    lengthened: Tensor = c.norm(dim=-1) * floor.amax(-1) > y.norm(dim=-1)
+    return ~lengthened
 
 
 def _triangle(rows: Tensor) -> Tensor:
@@ -188,14 +208,6 @@ def _bordered(square: Tensor) -> Tensor:
     return bordered
 
 
-def _independent(r: Tensor, square_norms: Tensor) -> Tensor:
-    """Which directions are not a combination of those before: |R_jj| is the distance to these."""
-    q, dim = r.shape[-1], r.shape[-2]
-    distance = torch.zeros_like(square_norms)
-    distance[:, :dim] = r.diagonal(dim1=-2, dim2=-1).abs()
-    return distance > _tolerance(q, dim, r.dtype) * square_norms.sqrt()
-
-
 def _tolerance(q: int, dim: int, dtype: torch.dtype) -> float:
     """What rounding leaves of a direction that depends on others, relative to its norm.
 
@@ -205,12 +217,12 @@ def _tolerance(q: int, dim: int, dtype: torch.dtype) -> float:
     return float(8 * max(q, dim**0.5) * torch.finfo(dtype).eps)
 
 
-def _solve_factored(r: Tensor, v: Tensor) -> Tensor:
-    """(RᵀR)⁻¹ v by two triangular solves."""
-    q, r = r.shape[-1], _bordered(r)
+def _solve_factored(r: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """c = (RᵀR)⁻¹ v by two triangular solves, and R c, which the first leaves."""
+    q, r = v.shape[-1], _bordered(r)
     y = torch.linalg.solve_triangular(r.mT, _aligned(v)[..., None], upper=False)
     c: Tensor = torch.linalg.solve_triangular(r, y, upper=True)
-    return c[..., :q, 0]
+    return c[..., :q, 0], y[..., :q, 0]
 
 
 class ReplayedBlock(Block):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.conformance.dependent import KINDS_OF_BLOCK, dependent_rows, repeated_signs
 from tests.conftest import CountingBowl
 from zotune.addresses import replicate_keys
-from zotune.blocks import DenseBlock
+from zotune.blocks import Block, DenseBlock
 from zotune.checkpoint import load_state, save_state
 from zotune.config import parse_config
 from zotune.differences import DIFFERENCES
@@ -44,12 +46,12 @@ def block_of(kind: Directions, d: int, q: int, *, replicates: int = 1, step: int
     return DenseBlock(rows, orthogonal=kind.orthogonal)
 
 
-def measured(block: DenseBlock, g: Tensor) -> Tensor:
+def measured(block: Block, g: Tensor) -> Tensor:
     """v of the linear function gᵀx."""
     return torch.einsum("rqd,rd->rq", block.rows(range(block.q), range(block.dim)), g)
 
 
-def estimate(estimator: Estimator, block: DenseBlock, v: Tensor) -> Tensor:
+def estimate(estimator: Estimator, block: Block, v: Tensor) -> Tensor:
     return block.combine(estimator(v, block))
 
 
@@ -203,7 +205,7 @@ def test_its_error_is_what_the_theory_says(
     found = estimate(estimator, block, measured(block, g))
     moments = estimator.moments(kind, q, d)
     scale = g[0].square().sum()
-    if kind.name == "rademacher" and "projects" in estimator.claims:
+    if kind.signs and "projects" in estimator.claims:
         rank = torch.linalg.matrix_rank(block.gram()).double().mean().item()
         assert moments.alignment == moments.energy <= rank / d, "what is stated is the least"
         moments = type(moments)(rank / d, rank / d)
@@ -236,26 +238,52 @@ def claiming(claim: str) -> Any:
     return pytest.mark.parametrize("estimator", every(claimed))
 
 
-def well_conditioned(block: DenseBlock) -> bool:
-    values = torch.linalg.eigvalsh(block.gram())
-    return bool(values[0, 0] > 1e-6 * values[0, -1])
+def clear_rank(block: DenseBlock) -> bool:
+    """Whether no direction is nearly in the span of the others; it may lie in it."""
+    values = torch.linalg.eigvalsh(block.gram())[0] / block.dim
+    return not bool(((values > 1e-12) & (values < 1e-6)).any())
 
 
 @claiming("interpolates")
 @given(data=st.data())
 def test_interpolates(estimator: Estimator, data: st.DataObject) -> None:
     block, g = linear_case(data)
-    assume(well_conditioned(block))
+    assume(clear_rank(block))
     v = measured(block, g)
     back = measured(block, estimate(estimator, block, v))
     assert torch.allclose(back, v, rtol=1e-9, atol=1e-9 * float(v.abs().max() + 1))
+
+
+@claiming("interpolates")
+@pytest.mark.parametrize("hold", every(KINDS_OF_BLOCK))
+@pytest.mark.parametrize("rows", every(dependent_rows()))
+def test_interpolates_where_directions_depend_on_each_other(
+    estimator: Estimator, hold: Callable[[Tensor], Block], rows: Tensor
+) -> None:
+    block = hold(rows)
+    dtype = block.rows(range(1), range(1)).dtype
+    g = torch.linspace(-1, 2, block.dim, dtype=dtype)[None]
+    v = measured(block, g)
+    found = estimate(estimator, block, v)
+    near = 1e3 * torch.finfo(dtype).eps * float(v.abs().max())
+    assert torch.allclose(measured(block, found), v, rtol=0, atol=near)
+    projection = torch.linalg.pinv(rows, rtol=1e-9) @ rows @ g[0].double()
+    assert torch.allclose(found[0].double(), projection, rtol=0, atol=near)
+
+
+@claiming("interpolates")
+def test_interpolates_where_packed_signs_repeat(estimator: Estimator) -> None:
+    block = repeated_signs()
+    v = torch.tensor([[1.0, 1, -2, -2, 3, 3]], dtype=torch.float64)
+    back = (block.gram() @ estimator(v, block)[..., None])[..., 0]
+    assert torch.allclose(back, v, rtol=1e-9)
 
 
 @claiming("projects")
 @given(data=st.data())
 def test_projects(estimator: Estimator, data: st.DataObject) -> None:
     block, g = linear_case(data)
-    assume(well_conditioned(block))
+    assume(clear_rank(block))
     once = estimate(estimator, block, measured(block, g))
     twice = estimate(estimator, block, measured(block, once))
     tolerance = 1e-9 * float(g.abs().max() + 1)
@@ -267,7 +295,7 @@ def test_projects(estimator: Estimator, data: st.DataObject) -> None:
 @given(data=st.data(), factor=st.floats(0.01, 100))
 def test_scale_free(estimator: Estimator, data: st.DataObject, factor: float) -> None:
     block, g = linear_case(data)
-    assume(well_conditioned(block))
+    assume(clear_rank(block))
     before = estimate(estimator, block, measured(block, g))
     rows = block.rows(range(block.q), range(block.dim)).clone()
     rows[:, 0] *= factor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from zotune.errors import ConfigError
 from zotune.steps import schedule_factor
 from zotune.weights.layout import Layout, Piece
 from zotune.weights.loop import WeightsLoop
-from zotune.weights.rounding import Rounder, round_randomly
+from zotune.weights.rounding import LEVELS, Rounder, round_randomly
 
 HALF = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
@@ -41,21 +43,93 @@ def test_small_updates_arrive_in_the_mean(dtype: torch.dtype) -> None:
     assert abs(moved - 200e-5) < 0.1 * 200e-5
 
 
+def rounder_of(dtype: torch.dtype, width: int) -> Rounder:
+    return Rounder(replicate_keys("rounding", 0, [0]), dtype, torch.device("cpu"), width)
+
+
+def moved_at(level: torch.Tensor, start: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    """The weights after a change where each draws this level of the random numbers."""
+    rounder, weights = rounder_of(start.dtype, len(start)), start.clone()
+    rounder._uniform[: len(start)] = (level + 0.5) / LEVELS
+    rounder.subtract(weights, change, slice(0, len(start)))
+    return weights.double()
+
+
+def updates(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights of every size, powers of two among them; changes from far below a gap to above."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = 2.0 ** torch.arange(-30, 12).repeat(20)
+    powers = 2.0 ** torch.arange(-24, 15)
+    weights = torch.cat([torch.randn(840, generator=generator) * sizes, powers, -powers])
+    weights = torch.cat([weights, torch.zeros(10)]).to(dtype)
+    shares = 10.0 ** (torch.rand(len(weights), generator=generator) * 12 - 11)
+    signs = torch.randint(0, 2, (len(weights),), generator=generator) * 2 - 1
+    return weights, signs * shares * weights.float().abs().clamp(min=2.0**-20)
+
+
+@HALF
+def test_an_update_is_exact_in_the_mean_to_a_small_part_of_the_gap(dtype: torch.dtype) -> None:
+    """Over all random numbers: those above a threshold, found by bisection, round up."""
+    start, change = updates(dtype)
+    low, high = torch.zeros(len(start)).double(), torch.full((len(start),), float(LEVELS)).double()
+    down, up = moved_at(low, start, change), moved_at(high - 1, start, change)
+    while bool((high - low > 1).any()):
+        middle = ((low + high) / 2).floor()
+        goes_up = moved_at(middle, start, change) > down
+        low, high = torch.where(goes_up, low, middle), torch.where(goes_up, middle, high)
+    first_up = torch.where(moved_at(low, start, change) > down, low, high)
+    assert float((up > down).double().mean()) > 0.9
+    around_zero = Fraction(torch.ones((), dtype=torch.int16).view(dtype).item())
+    for i, at in enumerate(first_up.tolist()):
+        gap = Fraction(up[i].item()) - Fraction(down[i].item())
+        mean = Fraction(down[i].item()) + gap * (1 - Fraction(at) / LEVELS)
+        wanted = Fraction(start[i].item()) - Fraction(change[i].item())
+        least = max(around_zero, Fraction(torch.finfo(dtype).eps) * abs(wanted) / 2)
+        assert abs(mean - wanted) <= (gap or least) / 2**24
+
+
+@HALF
+def test_random_numbers_have_as_many_levels_as_stated_all_alike(dtype: torch.dtype) -> None:
+    rounder = rounder_of(dtype, 2**16)
+    rounder.begin(0, 0)
+    levels = rounder._uniform * LEVELS - 0.5
+    assert torch.equal(levels, levels.round())
+    assert 0 <= float(levels.min()) < float(levels.max()) < LEVELS
+    bits = (levels.long()[:, None] >> torch.arange(31)) & 1
+    assert float((bits.double().mean(0) - 0.5).abs().max()) < 5 * 0.5 / 2**8
+
+
+@HALF
+def test_what_is_not_finite_stays_so_and_what_is_too_large_becomes_infinite(
+    dtype: torch.dtype,
+) -> None:
+    largest = torch.finfo(dtype).max
+    past = 2.0 ** round(math.log2(largest))
+    wanted = torch.tensor(
+        [math.inf, -math.inf, math.nan, past, -past, largest], dtype=torch.float64
+    )
+    expected = torch.tensor([math.inf, -math.inf, math.nan, math.inf, -math.inf, largest])
+    for uniform in (0.0, 1 - 2.0**-32):
+        rounded = round_randomly(wanted, torch.full_like(wanted, uniform), dtype)
+        assert torch.equal(rounded.float().nan_to_num(0.5), expected.nan_to_num(0.5))
+    between = torch.full((2,), (largest + past) / 2, dtype=torch.float64)
+    rounded = round_randomly(between, torch.tensor([0.4, 0.6], dtype=torch.float64), dtype)
+    assert rounded.tolist() == [largest, math.inf]
+
+
 @HALF
 def test_rounding_keeps_what_the_dtype_holds_and_takes_a_neighbour_of_the_rest(
     dtype: torch.dtype,
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    held = (torch.randn(20_000, generator=generator) * 10.0 ** torch.arange(-9, 1).repeat(2000)).to(
-        dtype
-    )
-    uniform = torch.randint(0, 4096, (20_000,), generator=generator).add(0.5) / 4096
-    assert torch.equal(round_randomly(held.float(), uniform, dtype), held)
-    between = held.float() * 1.001
-    rounded = round_randomly(between, uniform, dtype)
-    nearest = between.to(dtype)
-    apart = (rounded.view(torch.int16) - nearest.view(torch.int16)).abs()
-    assert int(apart.max()) == 1
+    held = torch.arange(1, 2**15 - 1, dtype=torch.int16).view(dtype)
+    held = held[held.isfinite()]
+    uniform = torch.randint(0, LEVELS, held.shape, generator=generator).double().add(0.5) / LEVELS
+    for side in (held, -held):
+        assert torch.equal(round_randomly(side.double(), uniform, dtype), side)
+        between = side.double() * (1 + 2.0**-12)
+        apart = round_randomly(between, uniform, dtype).view(torch.int16) - side.view(torch.int16)
+        assert set(apart.tolist()) == {0, 1}
 
 
 @HALF

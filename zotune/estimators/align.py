@@ -47,10 +47,10 @@ def align(v: Tensor, block: Block) -> Tensor:
     """The projection of the gradient on the span of the directions; exact if they span everything.
 
     ĝ = U (UᵀU)⁻¹ v, so c solves the Gram matrix of ``block`` against v. It is the shortest vector
-    with uᵢᵀĝ = vᵢ for all i. Mean (q/d) g; E‖ĝ − g‖² = (d−q)/d ‖g‖². Directions that depend on
-    the others are left out, as happens to random signs; their mean rank then stands for q. Costs q
-    directions. Near q = d the bias of one-sided differences, (mu/2) uᵀHu, is magnified: prefer
-    central differences or orthogonal directions there.
+    with uᵢᵀĝ = vᵢ for all i. Mean (q/d) g; E‖ĝ − g‖² = (d−q)/d ‖g‖². Where directions depend on
+    each other, as random signs do at times, c is the shortest one that agrees with v, and the mean
+    rank stands for q. Costs q directions. Near q = d the bias of one-sided differences,
+    (mu/2) uᵀHu, is magnified: prefer central differences or orthogonal directions there.
 
     >>> import torch
     >>> from zotune.blocks import DenseBlock
