@@ -34,8 +34,11 @@ Handler = Callable[[int, FrameType | None], None]
 class Stop:
     """Whether a signal has asked this process to stop."""
 
-    number = 0
-    """The first signal that came; 0 for none."""
+    def __init__(self) -> None:
+        self.number = 0
+        """The first signal that came; 0 for none."""
+        self.listen: Callable[[], None] = lambda: None
+        """Sets the handlers again, after somebody else (Ray, when it starts) has set others."""
 
     def check(self) -> None:
         """Raise KeyboardInterrupt after a signal: Python drops one that came in a destructor."""
@@ -52,7 +55,7 @@ def stoppable() -> Iterator[Stop]:
         stop.number = stop.number or number
         raise KeyboardInterrupt
 
-    with handled(handle):
+    with handled(handle) as stop.listen:
         yield stop
 
 
@@ -63,7 +66,7 @@ def handled(handler: Handler) -> Iterator[Callable[[], None]]:
     Signals that this process was started to ignore (``nohup``) stay ignored.
 
     Yields:
-        A function that sets the handlers again, after somebody else has set others.
+        A function that sets the handlers again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

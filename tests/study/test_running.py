@@ -24,6 +24,7 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
+from tests.marked import marked, new_mark
 from tests.servers import Server
 from tests.solo import reported
 from zotune.callbacks import sync
@@ -474,9 +475,11 @@ class Session:
         self.path.write_text(Study(**SLOW).to_yaml())
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str, uri: str | None = "none") -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, uri: str | None = "none", **environment: str
+    ) -> subprocess.Popen[str]:
         program = [sys.executable, "-m", "zotune.cli", "run", str(self.path)]
-        environment = {k: v for k, v in os.environ.items() if k not in QUIET}
+        environment |= {k: v for k, v in os.environ.items() if k not in QUIET}
         options = ["--storage", str(self.folder / "out")]
         options += [] if uri is None else ["--tracking-uri", uri]
         self.started.append(
@@ -580,6 +583,40 @@ def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(
     assert f"page: zotune ui slow --tracking-uri {store} (in" in out
     assert {run.info.status for run in recorded.values()} == {"FINISHED"}
     assert {len(history(store, run, "loss")) for run in recorded.values()} == {320}
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
+)
+def test_a_request_to_end_is_taken_as_ctrl_c_however_often_it_comes(
+    session: Session, number: int
+) -> None:
+    mark = new_mark()
+    process = session.start(**mark)
+    wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
+    process.send_signal(number)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=240)
+    (launch,) = session.launches()
+    assert process.returncode == 130, (out, err)
+    assert err == ""
+    assert f"--resume {launch.name}" in out.splitlines()[-1]
+    assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
+    wait_for(lambda: marked(mark) == [])
+
+
+def test_a_request_to_end_before_any_trial_says_how_to_go_on(session: Session) -> None:
+    mark = new_mark()
+    process = session.start(**mark)
+    wait_for(lambda: process.pid in session.running())
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=240)
+    (launch,) = session.launches()
+    assert process.returncode == 130, (out, err)
+    assert err == ""
+    assert f"--resume {launch.name}" in out.splitlines()[-1]
+    assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
+    wait_for(lambda: marked(mark) == [])
 
 
 class Locked(Gate):
