@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PORT = 5000
-STARTS_WITHIN = 120.0
+STARTS_WITHIN = 300.0
 """Seconds after which a server that does not answer has failed."""
 LOOK = 0.2
 """Seconds between two looks at a server."""

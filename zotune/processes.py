@@ -155,7 +155,7 @@ def supervise(lifeline: int, command: Sequence[str]) -> int:
     _adopt_orphans()
     os.set_inheritable(lifeline, False)
     usual = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores
-    group = os.posix_spawn(command[0], command, os.environ, setsid=True, setsigdef=usual)
+    group = os.posix_spawn(command[0], list(command), os.environ, setsid=True, setsigdef=usual)
 
     def end(*_: object) -> None:
         threading.Thread(target=_end_group, args=(group,), daemon=True).start()
