@@ -18,7 +18,7 @@ PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 """Where databases listen unless their address says otherwise."""
 
 
-class StoreError(ZotuneError, ConnectionError):
+class StoreError(ZotuneError, RuntimeError):
     """A store that does not answer."""
 
 
