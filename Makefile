@@ -27,7 +27,7 @@ types: $(READY)
 
 # Two workers; what shares one Ray, one server or one browser goes to one of them, see conftest.py.
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
 
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from zotune.callbacks.answers import StoreError
 from zotune.callbacks.spool import (
     ABOUT,
     SpoolError,
@@ -20,10 +22,11 @@ from zotune.callbacks.spool import (
 )
 from zotune.callbacks.stores import resolve_uri, with_credentials, without_credentials
 from zotune.callbacks.tracking import Delivery
+from zotune.errors import ZotuneError
 
-POLL, LONGEST_PAUSE = 0.2, 5.0
+POLL, LONGEST_PAUSE = 0.2, 2.0
 ORPHANED = 60.0
-"""Seconds that a delivery goes on trying after the process that wrote the spool has died."""
+"""Seconds without progress after which a delivery ends, once the writer of the spool has died."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,9 @@ def deliver(delivery: Delivery, *, give_up: float, follow: bool) -> str:
             deadline = time.monotonic() + give_up
             time.sleep(POLL)
         except Exception as error:
-            problem = without_credentials(f"{type(error).__name__}: {error}")[:500]
+            problem = _told(error)
             delivery.forget()
-            delivery.note(problem)
+            delivery.note(problem, silent=isinstance(error, StoreError))
             waited = time.monotonic() + pause > deadline
             if waited and not (follow and is_written(delivery.folder)):
                 return problem
@@ -109,16 +112,38 @@ def deliver(delivery: Delivery, *, give_up: float, follow: bool) -> str:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
+def _told(error: Exception) -> str:
+    """An error in words; what we raise ourselves needs no name."""
+    named = str(error) if isinstance(error, ZotuneError) else f"{type(error).__name__}: {error}"
+    return without_credentials(named)[:500]
+
+
 def main(folder: str) -> None:
-    """The child process of ``MLflowCurves``; the store's address comes by the environment."""
+    """The child process of ``MLflowCurves``; the store's address comes by the environment.
+
+    It lives as long as the writer of the spool. When that has died, it delivers what is on disk and
+    ends, at the latest a minute after the store has taken something; ``zotune sync`` does the rest.
+    """
     gc.set_threshold(200_000, 20, 50)  # a store makes many small objects; a quarter faster
     spool = Path(folder)
+    delivery = Delivery(spool, resolve_uri())
+    threading.Thread(target=_end_orphan, args=(delivery,), daemon=True).start()
     while True:
         with delivering(spool) as ours:
             if ours:
-                deliver(Delivery(spool, resolve_uri()), give_up=ORPHANED, follow=True)
+                deliver(delivery, give_up=ORPHANED, follow=True)
                 return
         time.sleep(POLL)
+
+
+def _end_orphan(delivery: Delivery) -> None:
+    """End this process, whatever it waits for, if it makes no progress and the writer has died."""
+    steps, since = -1, time.monotonic()
+    while time.monotonic() - since < ORPHANED:
+        if delivery.steps != steps or is_written(delivery.folder):
+            steps, since = delivery.steps, time.monotonic()
+        time.sleep(1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

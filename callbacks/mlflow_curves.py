@@ -63,7 +63,8 @@ class MLflowCurves(Callback):
         study: text of the study file, stored with the summary.
         question: what the study asks, written into the summary.
         tags: for every run.
-        wait: seconds that the end of the experiment waits for the delivery, at most.
+        wait: seconds that the end of the experiment waits for the delivery, at most; a store that
+            has not answered once is not waited for.
         spool: folder for points on their way; in the experiment's folder unless given.
     """
 

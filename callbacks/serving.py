@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 import webbrowser
@@ -28,14 +26,17 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.errors import ConfigError, ZotuneError, nearest
+from zotune.processes import stoppable, supervised
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
     from rich.console import Console
 
 PORT = 5000
-STARTS_WITHIN = 120.0
+STARTS_WITHIN = 300.0
 """Seconds after which a server that does not answer has failed."""
+LOOK = 0.2
+"""Seconds between two looks at a server."""
 
 
 class ServerError(ZotuneError, RuntimeError):
@@ -109,26 +110,30 @@ def show(
     port: int | None = None,
     opens: bool = True,
 ) -> None:
-    """Prepare the page, serve it until Ctrl-C unless a server has it already, and open it."""
+    """Prepare the page, serve it until Ctrl-C unless a server has it already, and open it.
+
+    SIGTERM and a closed terminal end it as Ctrl-C does.
+    """
     from rich.console import Console
 
     console = Console()
     if port is not None and not is_server(resolve_uri(tracking_uri)):
         require_free(port)
-    uri, place = page_of(studies, tracking_uri, launches)
-    if is_server(uri):
-        _offer(console, without_credentials(uri).rstrip("/") + place, opens)
-        return
-    with (
-        console.status("starting MLflow's server, which takes a while") as status,
-        served(uri, port) as address,
-    ):
-        status.stop()
-        _offer(console, address + place, opens)
-        console.print("Ctrl-C ends the server", highlight=False)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
-        threading.Event().wait()
+    with stoppable() as stop:
+        uri, place = page_of(studies, tracking_uri, launches)
+        if is_server(uri):
+            _offer(console, without_credentials(uri).rstrip("/") + place, opens)
+            return
+        with (
+            console.status("starting MLflow's server, which takes a while") as status,
+            served(uri, port) as address,
+        ):
+            status.stop()
+            _offer(console, address + place, opens)
+            console.print("Ctrl-C ends the server", highlight=False)
+            while True:
+                stop.check()
+                time.sleep(LOOK)
 
 
 def _offer(console: Console, address: str, opens: bool) -> None:
@@ -151,21 +156,14 @@ def served(uri: str, port: int | None = None) -> Iterator[str]:
     database = database_of(uri)
     if (root := artifact_root(uri)) is not None:
         options += ["--artifacts-destination", root]
-    process = subprocess.Popen(
+    address = f"http://127.0.0.1:{port}"
+    with supervised(
         [sys.executable, "-m", "mlflow", "server", *options],
         env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
         cwd=None if database is None else database.parent,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
+    ) as process:
         _wait(address, process)
         yield address
-    finally:
-        _end(process)
 
 
 def free_port() -> int:
@@ -207,7 +205,7 @@ def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
             )
         if time.monotonic() > deadline:
             raise ServerError(f"MLflow's server did not answer at {address}")
-        time.sleep(0.2)
+        time.sleep(LOOK)
 
 
 def _answers(address: str) -> bool:
@@ -216,14 +214,3 @@ def _answers(address: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server and its workers."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("zotune")
 LOOK, AGAIN = 1.0, 3.0
 """Seconds between two looks at the deliverer, and between two starts of it."""
+LONGEST_REASON = 100
+"""Characters of a store's error that are shown; the spool has all of it."""
 STUDY_FILE = "study.yaml"
 _DATE = re.compile(r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d$")
 
@@ -161,10 +164,13 @@ class Session:
         )
 
     def finish(self, seconds: float) -> None:
-        """Wait for the delivery, so long at most, and say what is left."""
+        """Wait for the delivery, so long at most, and say what is left.
+
+        A store that has never answered is not waited for.
+        """
         deadline = time.monotonic() + seconds
         try:
-            while not self.is_delivered() and time.monotonic() < deadline:
+            while not (self.is_delivered() or self.is_absent()) and time.monotonic() < deadline:
                 self.look()
                 time.sleep(0.05)
         finally:
@@ -182,6 +188,11 @@ class Session:
         told = read_json(self.spool.folder / DELIVERED)
         return told.get("offset") == self.spool.size and not told.get("problem")
 
+    def is_absent(self) -> bool:
+        """Whether the store has never answered, not even since the last record was written."""
+        told = read_json(self.spool.folder / DELIVERED)
+        return bool(told.get("absent")) and told.get("seen") == self.spool.size
+
     def _end_child(self) -> None:
         if self._child is not None:
             if self._child.poll() is None:
@@ -189,17 +200,20 @@ class Session:
             self._child.wait()
 
     def left(self) -> str:
-        """One line: what has not been delivered, why, and what to type."""
+        """One short line: what has not been delivered, why, and what to type."""
         told = read_json(self.spool.folder / DELIVERED)
         records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
         points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
-        why = f" ({told['problem']})" if told.get("problem") else ""
-        return (
-            f"MLflow: {points} curve points and the end of {len(_trials(records))} trials are not "
-            f"delivered{why}; they are safe on disk. To deliver them: "
-            f"zotune sync {self.spool.folder}"
-        )
+        trials = {record["trial"] for record in records if "trial" in record}
+        why = " ".join(str(told.get("problem") or "it took too long").split())
+        shown = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
+        later = shlex.join(["zotune", "sync", _shown(self.spool.folder)])
+        kept = f"{points} curve points of {len(trials)} trials are kept"
+        return f"MLflow: {shown}; {kept}. Later: {later}"
 
 
-def _trials(records: list[Record]) -> set[str]:
-    return {record["trial"] for record in records if record["kind"] == "ended"}
+def _shown(spool: Path) -> str:
+    """The folder to sync, as short as it can be typed here: the experiment's, if it has one."""
+    folder = spool.parent.parent if spool.parent.name == FOLDER else spool
+    here = folder.is_relative_to(Path.cwd()) and folder != Path.cwd()
+    return str(folder.relative_to(Path.cwd()) if here else folder)

@@ -151,6 +151,9 @@ def is_absent(uri: str) -> bool:
 
 def open_client(uri: str) -> MlflowClient:
     """A client whose store is open; processes that open a new sqlite store take turns."""
+    from zotune.callbacks.answers import require_answer
+
+    require_answer(uri)
     _quieten()
     from mlflow.tracking import MlflowClient
 

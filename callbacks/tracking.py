@@ -75,6 +75,12 @@ class Delivery:
     """Points that this delivery has sent, not counting those that the store had."""
     problems: dict[str, str] = field(default_factory=dict)
     """Trials that the store refused, and why."""
+    seen: int = 0
+    """Bytes of records that there were when this was tried last."""
+    answered: bool = False
+    """Whether the store has ever been open."""
+    steps: int = 0
+    """Grows whenever the store has taken something."""
     closed: bool = False
     """Whether the writer has said that there is no more to come."""
     page: str = ""
@@ -99,7 +105,7 @@ class Delivery:
                 for run in _runs_of(client, self._experiment, self.about["launch_id"])
                 if run.data.tags.get(KIND) != SUPERSEDED
             }
-            self._client = client
+            self._client, self.answered = client, True
         return self._client
 
     def forget(self) -> None:
@@ -109,6 +115,7 @@ class Delivery:
     def advance(self) -> bool:
         """Deliver what has been written since; whether there was anything."""
         records, offset = read_records(self.folder, self.offset)
+        self.seen = offset
         if not records:
             return False
         client = self.connect()
@@ -118,15 +125,17 @@ class Delivery:
         by_trial.pop("", None)
         for trial, theirs in by_trial.items():
             self._deliver(client, trial, theirs)
+            self.steps += 1
         self.closed = records[-1]["kind"] == CLOSED
         self.offset = offset
         self.note()
         return True
 
-    def note(self, problem: str = "") -> None:
-        """Write down how far it has come."""
+    def note(self, problem: str = "", *, silent: bool = False) -> None:
+        """Write down how far it has come, and what is wrong; ``silent``: nothing answers."""
         content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
         content |= {"page": self.page, "page_problem": self.page_problem}
+        content |= {"seen": self.seen, "absent": silent and not self.answered}
         write_json(self.folder / DELIVERED, content)
 
     @property
@@ -184,6 +193,7 @@ class Delivery:
             client.log_batch(run.id, metrics=_metrics(batch, run.start))
             run.high = batch[-1][0]
             self.points += len(batch)
+            self.steps += 1
         self._say_nonfinite(client, run, records)
         if records[-1]["kind"] == ENDED:
             self._end(client, run, records[-1])

@@ -23,7 +23,8 @@ with warnings.catch_warnings():  # of MLflow's own, when it is imported
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 300) -> None:
+    """Wait, for as long as a busy machine may take."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -95,6 +96,6 @@ def running_server(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) 
     shutil.copy(empty_store, folder / "mlflow.db")
     server = Server(folder, folder / "mlflow.db")
     server.start()
-    wait_for(server.answers, 90)
+    wait_for(server.answers)
     yield server
     server.stop()

@@ -16,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import zotune
+from tests.servers import wait_for
 from zotune.checkpoint import load_state, save_state, write_whole
 from zotune.config import parse_config
 from zotune.errors import CheckpointError
@@ -105,9 +106,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> No
     for pause in (0.0, 0.02, 0.05, 0.1):
         path.unlink(missing_ok=True)
         writer = subprocess.Popen([sys.executable, "-c", program, str(path)])
-        deadline = time.monotonic() + 30
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(path.exists)
         time.sleep(pause)
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 import zotune
+from tests.servers import wait_for
 from zotune.checkpoint import load_state
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 
@@ -124,11 +124,7 @@ def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
 
     path = tmp_path / "run"
     victim = subprocess.Popen(command(path, 0.005), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and load_state(path)[0].steps:
-            break
-        time.sleep(0.01)
+    wait_for(lambda: path.exists() and load_state(path)[0].steps > 0)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     assert path.exists()

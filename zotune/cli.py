@@ -12,17 +12,22 @@ import click
 
 from zotune._version import __version__
 from zotune.errors import ZotuneError
+from zotune.processes import stoppable
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
 class Group(click.Group):
-    """Commands whose errors are one line each on standard error, and exit code 2."""
+    """Commands whose errors are one line each on standard error, and exit code 2.
+
+    SIGTERM and a closed terminal end them as Ctrl-C does, with exit code 130.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what zotune raises on purpose is an answer, not a traceback."""
         try:
-            return super().invoke(ctx)
+            with stoppable():
+                return super().invoke(ctx)
         except ZotuneError as error:
             for line in str(error).splitlines():
                 click.echo(f"zotune: {line}", err=True)

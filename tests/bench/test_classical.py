@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import time
+from itertools import groupby
 
 import pytest
 import torch
 
+from zotune.bench import timing
 from zotune.bench.classical import as_records, bare, classical, limit, steps, table
 from zotune.bench.peers import installed
-from zotune.bench.timing import interleave, ratio
+from zotune.bench.timing import Work, interleave, ratio
 from zotune.objectives import build_problem
 from zotune.objectives.quadratic import Quadratic
 
 
-def spin(seconds: float) -> None:
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
+def test_works_take_turns_and_their_ratio_is_that_of_their_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a clock that only the works advance, and a slow moment that hits both alike."""
+    clock, calls = [0.0], list[str]()
 
+    def work(name: str, seconds: float) -> Work:
+        def spend() -> None:
+            calls.append(name)
+            clock[0] += seconds * (10 if len(calls) > 100 else 1)
 
-def test_works_take_turns_and_their_ratio_is_that_of_their_times() -> None:
-    times = interleave(
-        {"short": lambda: spin(0.001), "long": lambda: spin(0.003)}, rounds=3, seconds=0.02
-    )
+        return spend
+
+    monkeypatch.setattr(timing, "process_time", lambda: clock[0])
+    works = {"short": work("short", 1 / 1024), "long": work("long", 3 / 1024)}
+    times = interleave(works, rounds=3, seconds=30 / 1024)
+    turns = [name for name, _ in groupby(calls)]
+    assert turns == ["short", "long"] * 4  # to see how long they take, and three rounds
     assert len(times["short"]) == len(times["long"]) == 3
-    assert ratio(times, "long", "short") == pytest.approx(3, rel=0.3)
+    assert ratio(times, "long", "short") == pytest.approx(3)
 
 
 def test_a_new_run_begins_where_one_ends() -> None:

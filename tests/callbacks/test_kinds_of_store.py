@@ -50,7 +50,7 @@ def postgres() -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(lambda: _listens(port), 60)
+    wait_for(lambda: _listens(port))
     yield f"postgresql://zotune:{PASSWORD}@127.0.0.1:{port}/postgres"
     process.terminate()
     process.wait(30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from copy import deepcopy
 from pathlib import Path
 
@@ -94,11 +93,9 @@ def test_what_is_not_a_credential_stays(told: str) -> None:
     assert without_credentials(told) == told
 
 
-def test_a_long_text_is_looked_through_at_once() -> None:
-    word = "data://" + 10**6 * "a"
-    start = time.monotonic()
+def test_a_long_text_is_looked_through_and_not_once_a_character() -> None:
+    word = "data://" + 10**6 * "a"  # which would take hours
     assert without_credentials(word) == word
-    assert time.monotonic() - start < 5
 
 
 def test_a_pickled_callback_has_no_credentials_and_finds_them_in_the_environment(

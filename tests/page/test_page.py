@@ -123,7 +123,7 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
         assert f"00000000:{int(port):04X}" not in listening
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 130
     with pytest.raises(OSError, match="refused"), _connection(int(port)):
         pass

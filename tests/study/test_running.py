@@ -9,9 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from base64 import b64encode
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
-from tests.servers import Server
+from tests.marked import marked, new_mark
+from tests.servers import Server, wait_for
 from tests.solo import reported
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
@@ -474,9 +473,11 @@ class Session:
         self.path.write_text(Study(**SLOW).to_yaml())
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str, uri: str | None = "none") -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, uri: str | None = "none", **environment: str
+    ) -> subprocess.Popen[str]:
         program = [sys.executable, "-m", "zotune.cli", "run", str(self.path)]
-        environment = {k: v for k, v in os.environ.items() if k not in QUIET}
+        environment |= {k: v for k, v in os.environ.items() if k not in QUIET}
         options = ["--storage", str(self.folder / "out")]
         options += [] if uri is None else ["--tracking-uri", uri]
         self.started.append(
@@ -511,13 +512,6 @@ def session(tmp_path: Path) -> Any:
     made = Session(tmp_path)
     yield made
     made.end()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"did not happen within {seconds} s"
-        time.sleep(0.02)
 
 
 def checkpoints(launch: Path) -> int:
@@ -562,7 +556,7 @@ def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(
     first = session.start(uri=store)
     wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
     os.killpg(first.pid, signal.SIGINT)
-    out, err = first.communicate(timeout=120)
+    out, err = first.communicate(timeout=240)
     (launch,) = session.launches()
     assert first.returncode == 130, (out, err)
     assert err == ""
@@ -580,6 +574,39 @@ def test_ctrl_c_keeps_everything_says_how_to_go_on_and_exits_130(
     assert f"page: zotune ui slow --tracking-uri {store} (in" in out
     assert {run.info.status for run in recorded.values()} == {"FINISHED"}
     assert {len(history(store, run, "loss")) for run in recorded.values()} == {320}
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
+)
+def test_a_request_to_end_is_taken_as_ctrl_c_however_often_it_comes(
+    session: Session, number: int
+) -> None:
+    mark = new_mark()
+    process = session.start(**mark)
+    wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
+    process.send_signal(number)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=240)
+    (launch,) = session.launches()
+    assert process.returncode == 130, (out, err)
+    assert err == ""
+    assert f"--resume {launch.name}" in out.splitlines()[-1]
+    assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
+    wait_for(lambda: marked(mark) == [])
+
+
+def test_a_request_to_end_before_any_trial_says_how_to_go_on(session: Session) -> None:
+    mark = new_mark()
+    process = session.start(**mark)
+    wait_for(lambda: process.pid in session.running())
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=240)
+    (launch,) = session.launches()
+    assert process.returncode == 130, (out, err)
+    assert err == ""
+    assert f"--resume {launch.name}" in out.splitlines()[-1]
+    wait_for(lambda: marked(mark) == [])
 
 
 class Locked(Gate):
@@ -601,12 +628,12 @@ def test_a_resumed_launch_takes_the_password_of_its_option_and_prints_none(
     first = session.start(uri=uri)
     wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
     os.killpg(first.pid, signal.SIGINT)
-    out, err = first.communicate(timeout=120)
+    out, err = first.communicate(timeout=240)
     (launch,) = session.launches()
     assert first.returncode == 130, (out, err)
     assert out.rstrip().endswith(f"--tracking-uri {gate.uri} --resume {launch.name}")
     other = session.start("--resume", launch.name, uri="none")
-    assert "cannot go on in none" in other.communicate(timeout=60)[1]
+    assert "cannot go on in none" in other.communicate(timeout=240)[1]
     assert other.returncode == 2
     again = session.start("--resume", launch.name, uri=uri)
     said = again.communicate(timeout=240)

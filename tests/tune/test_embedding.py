@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBas
 from torch import Tensor
 
 import zotune
+from tests.servers import wait_for
 from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
 from zotune.trainables import CURVE
@@ -136,12 +136,13 @@ def test_their_own_objective(fit: Fit, batched: bool) -> None:
     assert torch.allclose(best.best_x, torch.full((6,), 2.0, dtype=torch.float64), atol=0.1)
 
 
-def test_two_tuners_side_by_side_do_not_mix(fit: Fit) -> None:
+def test_two_tuners_side_by_side_do_not_mix(fit: Fit, tmp_path: Path) -> None:
     """Same code, other data, at the same time in one driver; Ray registers one at a time."""
     targets = {name: torch.full((4,), value) for name, value in (("one", 1.0), ("two", -2.0))}
 
     def run(name: str) -> tune.ResultGrid:
-        time.sleep(1.0 * (name == "two"))
+        if name == "two":
+            wait_for(lambda: list((tmp_path / "one").glob("*/params.json")))
         bound = zotune.trainable(
             lambda x, data: float((x - data).square().sum()), data=targets[name], dim=4
         )

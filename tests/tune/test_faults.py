@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ray import tune
 from torch import Tensor
 
 import zotune
+from tests.servers import wait_for
 from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
 from zotune.callbacks import FailFast
@@ -188,7 +188,7 @@ def test_a_killed_driver_is_restored_and_every_curve_is_the_undisturbed_one(tmp_
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    _wait_for(lambda: len(list((tmp_path / "killed").rglob("checkpoint_*"))) >= 3, 120)
+    wait_for(lambda: len(list((tmp_path / "killed").rglob("checkpoint_*"))) >= 3)
     os.killpg(victim.pid, signal.SIGKILL)  # the driver and all of its Ray
     victim.wait()
     outputs = [
@@ -272,11 +272,3 @@ def test_a_node_removed_moves_its_trials_and_the_command_line_uses_what_is_left(
     smoke = zotune.load_study("smoke").size
     assert f"trials on the cluster: {smoke}" in done.stdout.splitlines()
     assert "zotune: a trial wants 2 CPU, and the largest machine has 1;" in done.stdout
-
-
-def _wait_for(condition: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"did not happen within {seconds} s")
-        time.sleep(0.05)

@@ -8,6 +8,7 @@ than in real text. One thread.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from zotune.addresses import Keys, extend
 from zotune.bench.timing import Work, interleave
 from zotune.config import parse_config
+from zotune.processes import supervised
 from zotune.weights.loop import WeightsLoop
 from zotune.weights.objective import WeightsObjective
 
@@ -202,8 +204,11 @@ def memory(on_case: Callable[[str], None]) -> Measurement:
     for what in ("inference", "step"):
         on_case(f"memory of {what} on 0.6 billion weights")
         command = [sys.executable, "-m", "zotune.bench.lm_memory", what]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found[what] = json.loads(done.stdout.splitlines()[-1])
+        with supervised(command, stdout=subprocess.PIPE, stderr=None) as process:
+            said, _ = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"{shlex.join(command)} ended with code {process.returncode}")
+        found[what] = json.loads(said.splitlines()[-1])
     ratio = found["step"] / found["inference"]
     peak = f"{found['step'] / 2**30:.2f} GiB"
     return Measurement("Qwen3-0.6B shape, lean q=2", "inference's peak memory", ratio, 1.15, peak)

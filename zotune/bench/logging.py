@@ -8,12 +8,8 @@ each result; ours sees the curve points between two results as well.
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from zotune.callbacks.serving import served
 from zotune.callbacks.stores import QUIET, open_client
 
 if TYPE_CHECKING:
@@ -194,36 +191,8 @@ def _sqlite(folder: Path) -> Iterator[str]:
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
     """An MLflow server of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    with _sqlite(folder) as store:
-        places = ["--backend-store-uri", store, "--artifacts-destination", str(folder / "files")]
-        server = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", *options, *places],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            uri = f"http://127.0.0.1:{port}"
-            _wait_until_it_answers(uri, server)
-            yield uri
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def _wait_until_it_answers(uri: str, server: subprocess.Popen[bytes], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{uri}/health", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.2)
-    raise RuntimeError(f"no MLflow server answers within {seconds:g} s; try again")
+    with _sqlite(folder) as store, served(store) as address:
+        yield address
 
 
 def table(measurements: list[Measurement]) -> Table:

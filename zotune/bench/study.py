@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from zotune.objectives import Objective, build_problem
+from zotune.processes import stoppable
 from zotune.study import Study
 from zotune.study.quiet import ray_running, silence
 from zotune.study.running import NOWHERE
@@ -62,7 +63,8 @@ def bench(
     os.environ[NICENESS] = "0"
     on_case("ray.init")
     start = perf_counter()
-    with ray_running(cpus=CPUS), tempfile.TemporaryDirectory() as folder:
+    with stoppable() as stop, ray_running(cpus=CPUS), tempfile.TemporaryDirectory() as folder:
+        stop.listen()
         started = perf_counter() - start
         on_case("the study with Ray Tune")
         tuned = _timed(lambda: paper.run(tracking_uri=NOWHERE, storage_path=folder))

@@ -14,6 +14,7 @@ from zotune.callbacks import sync
 from zotune.callbacks.spool import FOLDER, find_spools
 from zotune.callbacks.stores import experiment_id
 from zotune.errors import ConfigError
+from zotune.processes import stoppable
 from zotune.reporting.records import Store
 from zotune.reporting.report import Report, build
 from zotune.reproduction.measured import measured, sections
@@ -49,7 +50,8 @@ def reproduce(request: Request) -> int:
     studies = chosen(request.size, request.only)
     ready: list[Launch] = []
     failed = 0
-    with ray_running() if studies else nullcontext():
+    with stoppable() as stop, ray_running() if studies else nullcontext():
+        stop.listen()
         for at, study in enumerate(studies):
             launch, outcome = ensure(study, request, console, f"{at + 1}/{len(studies)} ")
             ready.append(launch)

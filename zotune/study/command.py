@@ -91,10 +91,14 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
         import_own(place)
     store_of(request.tracking_uri)
     require_cluster(request.address)
-    with _launch(request) as found:
-        launch = with_store(found, request.tracking_uri)
-        _introduce(launch, request, console)
-        outcome = _run(launch, request, console)
+    with _launch(request) as launch:
+        try:
+            launch = with_store(launch, request.tracking_uri)
+            _introduce(launch, request, console)
+            outcome = _run(launch, request, console)
+        except KeyboardInterrupt:
+            _say(console, f"interrupted. To go on: {_resume(request, launch)}")
+            raise
     figure = draw(outcome, best_entries(entries(outcome)))
     for failure in failures(outcome):
         _say(console, f"failed: {failure}")
@@ -189,9 +193,6 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
                 f"no Ray cluster answers at {request.address}: {str(error).splitlines()[0]}; "
                 "check --address, or leave it out to use this machine"
             ) from None
-        except KeyboardInterrupt:
-            _say(console, f"interrupted. To go on: {_resume(request, launch)}")
-            raise
 
 
 @contextmanager
@@ -298,13 +299,16 @@ def _imports(request: Request) -> list[str]:
 
 
 def _resume(request: Request, launch: Launch) -> str:
+    from zotune.callbacks.stores import without_credentials
+
     words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
     if request.storage != Path(STORAGE):
         words += ["--storage", str(request.storage)]
     if request.address:
         words += ["--address", request.address]
     if request.tracking_uri:
-        words += ["--tracking-uri", str(launch.notes[STORE])]
+        store = str(launch.notes.get(STORE, request.tracking_uri))
+        words += ["--tracking-uri", without_credentials(store)]
     return shlex.join([*words, "--resume", launch.id])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -194,6 +195,9 @@ class Study(Shape):
     ) -> tune.ResultGrid:
         """Run the study to its end, in its own launch folder, and return Tune's results.
 
+        Ctrl-C stops the trials and returns what there is. So do SIGTERM and a closed terminal, but
+        they raise KeyboardInterrupt when everything is saved: the process was asked to end.
+
         Args:
             tracking_uri: the MLflow store that the curves go to; ``MLFLOW_TRACKING_URI``, else
                 ``mlflow.db`` in this folder, unless given. ``"none"``: nowhere.
@@ -207,7 +211,10 @@ class Study(Shape):
 
         recorded = [*callbacks, *curves(self, tracking_uri)]
         with new_launch(self, Path(storage_path)) as launch:
-            return run_launch(launch, callbacks=recorded, address=address).results
+            outcome = run_launch(launch, callbacks=recorded, address=address)
+        if outcome.signal not in (0, signal.SIGINT):
+            raise KeyboardInterrupt
+        return outcome.results
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)

@@ -1,4 +1,4 @@
-"""Running a launch, from its start or from where it was left, until it ends or Ctrl-C."""
+"""Running a launch, from its start or from where it was left, until it ends or is interrupted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from zotune.processes import Stop, handled
 from zotune.study.launch import FINISHED, INTERRUPTED, RECORD_FILE, Launch, LaunchError
 from zotune.study.quiet import ray_running
 from zotune.study.room import too_large
@@ -41,43 +43,37 @@ class Outcome:
     interrupted: bool
     seconds: float
     """Wall time of the trials, without Ray's own start."""
-
-
-class Interrupt:
-    """Whether Ctrl-C was pressed."""
-
-    pressed = False
+    signal: int = 0
+    """The signal that interrupted it; 0 for none."""
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupt]:
+def interruptible() -> Iterator[Stop]:
     """Let the first Ctrl-C end Tune's loop with its state saved, and the second end everything.
 
-    Tune's own handler cannot be asked whether it was called. Tune listens to SIGUSR1 in the same
-    way, so our handler calls that one; before Tune listens, Ctrl-C is an ordinary one.
+    SIGTERM and a closed terminal count as the first Ctrl-C, however often they come. Tune's own
+    handler cannot be asked whether it was called. Tune listens to SIGUSR1 in the same way, so our
+    handler calls that one; before Tune listens, any of the signals raises KeyboardInterrupt.
     """
-    noted = Interrupt()
+    noted = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield noted
         return
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         stop = signal.getsignal(signal.SIGUSR1)
-        again, noted.pressed = noted.pressed, True
-        if again or not callable(stop):
+        again, noted.number = bool(noted.number), noted.number or number
+        if not callable(stop) or (again and number == signal.SIGINT):
             raise KeyboardInterrupt
         stop(number, frame)
-        signal.signal(signal.SIGINT, handle)
 
-    before = [(s, signal.getsignal(s)) for s in (signal.SIGINT, signal.SIGUSR1)]
-    environment = os.environ.get(TUNES_OWN)
+    before, environment = signal.getsignal(signal.SIGUSR1), os.environ.get(TUNES_OWN)
     os.environ[TUNES_OWN] = "1"
-    signal.signal(signal.SIGINT, handle)
     try:
-        yield noted
+        with handled(handle) as noted.listen:
+            yield noted
     finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+        signal.signal(signal.SIGUSR1, before or signal.SIG_DFL)
         del os.environ[TUNES_OWN]
         if environment is not None:
             os.environ[TUNES_OWN] = environment
@@ -150,32 +146,38 @@ def run_launch(
         address: of a running cluster; this machine, or the Ray of this process, unless given.
         resume: continue where it was left.
     """
-    with ray_running(address), interruptible() as interrupt:
-        from zotune.study.carrying import carried
-        from zotune.study.tuning import build_tuner
-
-        _check_resources(launch)
-        known = _carried(launch)
-        tuner = _restored(launch, known) if resume else None
-        if tuner is None:
-            known |= carried(launch.folder)  # of trials that were begun, and that Tune has lost
-            tuner = build_tuner(
-                launch.study,
-                storage_path=launch.storage,
-                name=launch.id,
-                callbacks=callbacks,
-                carried=known,
-            )
-        start = monotonic()
-        try:
+    try:
+        with interruptible() as interrupt, ray_running(address):
+            interrupt.listen()
+            tuner = _tuner(launch, callbacks, resume)
+            start = monotonic()
             results = tuner.fit()
-        except KeyboardInterrupt:
-            launch.record(INTERRUPTED)
-            raise
-        seconds = monotonic() - start
-    state = INTERRUPTED if interrupt.pressed else FINISHED
-    launch = launch.record(state, failed=len(results.errors))
-    return Outcome(launch, results, interrupt.pressed, seconds)
+            seconds, stopped = monotonic() - start, interrupt.number
+    except (KeyboardInterrupt, SystemExit):  # the latter by Ray, of a SIGTERM while it starts
+        launch.record(INTERRUPTED)
+        raise KeyboardInterrupt from None
+    launch = launch.record(INTERRUPTED if stopped else FINISHED, failed=len(results.errors))
+    return Outcome(launch, results, bool(stopped), seconds, stopped)
+
+
+def _tuner(launch: Launch, callbacks: Sequence[Any], resume: bool) -> tune.Tuner:
+    """The launch's Tuner: as it was saved, or a new one."""
+    from zotune.study.carrying import carried
+    from zotune.study.tuning import build_tuner
+
+    _check_resources(launch)
+    known = _carried(launch)
+    restored = _restored(launch, known) if resume else None
+    if restored is not None:
+        return restored
+    known |= carried(launch.folder)  # of trials that were begun, and that Tune has lost
+    return build_tuner(
+        launch.study,
+        storage_path=launch.storage,
+        name=launch.id,
+        callbacks=callbacks,
+        carried=known,
+    )
 
 
 def _check_resources(launch: Launch) -> None:

@@ -1,0 +1,66 @@
+"""Whether a store answers at all: known within seconds, where MLflow tries for most of a minute."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException, RemoteDisconnected
+from urllib.parse import urlsplit
+
+from zotune.callbacks.stores import scheme_of, without_credentials
+from zotune.errors import ZotuneError
+
+PATIENCE = 4.0
+"""Seconds after which a server that has said nothing is taken for absent."""
+PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+"""Where databases listen unless their address says otherwise."""
+
+
+class StoreError(ZotuneError, RuntimeError):
+    """A store that does not answer."""
+
+
+def require_answer(uri: str) -> None:
+    """Refuse a server that cannot be reached, or that accepts a connection and says nothing.
+
+    One that says anything is there; what is wrong with it then, MLflow tells. Files and kinds of
+    store that we do not know pass.
+    """
+    address, kind = without_credentials(uri), scheme_of(uri).partition("+")[0]
+    try:
+        if kind in ("http", "https"):
+            _ask(f"{address.rstrip('/')}/health")
+        elif kind in PORTS:
+            _reach(address, PORTS[kind])
+    except TimeoutError:
+        raise StoreError(f"{address} does not answer (nothing in {PATIENCE:g} s)") from None
+    except OSError as error:
+        raise StoreError(f"{address} does not answer ({error.strerror or error})") from None
+
+
+def _ask(address: str) -> None:
+    """Request a page; raises OSError where no answer comes."""
+    try:
+        urllib.request.urlopen(address, timeout=PATIENCE).close()
+    except urllib.error.HTTPError as answer:
+        answer.close()
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, OSError) and not isinstance(error.reason, ssl.SSLError):
+            raise error.reason from None
+    except RemoteDisconnected:
+        raise
+    except (HTTPException, ValueError):
+        return  # an answer that we cannot read, or an address that only MLflow can
+
+
+def _reach(address: str, port: int) -> None:
+    """Connect; raises OSError where nobody listens."""
+    try:
+        at = urlsplit(address)
+        host, port = at.hostname, at.port or port
+    except ValueError:
+        return
+    if host:
+        socket.create_connection((host, port), PATIENCE).close()

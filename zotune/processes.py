@@ -1,0 +1,241 @@
+"""Signals that stop a command, and child processes that never outlive it.
+
+``supervised`` starts a command under a supervisor: this file, run as a script by a process of its
+own, which needs nothing but the standard library. The supervisor holds the reading end of a pipe
+whose writing end only we have. When we close it, or when we die, however that happens, the
+supervisor ends the command and everything that the command has started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a request to end, a terminal that was closed."""
+GRACE = 4.0
+"""Seconds that processes have to end by themselves before they are killed."""
+POLL = 0.05
+PR_SET_CHILD_SUBREAPER = 36
+Handler = Callable[[int, FrameType | None], None]
+
+
+class Stop:
+    """Whether a signal has asked this process to stop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The first signal that came; 0 for none."""
+        self.listen: Callable[[], None] = lambda: None
+        """Sets the handlers again, after somebody else (Ray, when it starts) has set others."""
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt after a signal: Python drops one that came in a destructor."""
+        if self.number:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """Let each of the signals raise KeyboardInterrupt, as Ctrl-C does."""
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.number = stop.number or number
+        raise KeyboardInterrupt
+
+    with handled(handle) as stop.listen:
+        yield stop
+
+
+@contextmanager
+def handled(handler: Handler) -> Iterator[Callable[[], None]]:
+    """Handle the signals in the main thread; elsewhere nothing changes.
+
+    Signals that this process was started to ignore (``nohup``) stay ignored.
+
+    Yields:
+        A function that sets the handlers again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_lost_terminal()
+        handler(number, frame)
+
+    before = {number: signal.getsignal(number) for number in STOPS}
+    ours = [number for number in STOPS if before[number] is not signal.SIG_IGN]
+
+    def listen() -> None:
+        for number in ours:
+            signal.signal(number, handle)
+
+    listen()
+    try:
+        yield listen
+    finally:
+        for number in ours:
+            signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+def _leave_lost_terminal() -> None:
+    """Print to nowhere from now on if the terminal has gone: writing to it would raise."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
+
+
+@contextmanager
+def supervised(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdout: int = subprocess.DEVNULL,
+    stderr: int | None = subprocess.DEVNULL,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs until the context or this process ends, and everything it starts.
+
+    Args:
+        command: the program, as a path, and its arguments.
+        env: its environment; ours unless given.
+        cwd: its folder; ours unless given.
+        stdout: as ``subprocess`` takes it; nowhere unless given.
+        stderr: the same.
+
+    Yields:
+        The supervisor, which ends when the command does, with its exit code.
+    """
+    reading, writing = os.pipe()
+    process = None
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", __file__, str(reading), *command],
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(reading,),
+            start_new_session=True,
+        )
+        yield process
+    finally:
+        os.close(reading)
+        os.close(writing)
+        if process is not None:
+            process.wait()
+
+
+def supervise(lifeline: int, command: Sequence[str]) -> int:
+    """Run a command until it ends or the lifeline is closed; end all that it started.
+
+    Returns:
+        The command's exit code; 128 and the number of the signal that ended it.
+    """
+    _adopt_orphans()
+    os.set_inheritable(lifeline, False)
+    usual = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores
+    group = os.posix_spawn(command[0], list(command), os.environ, setsid=True, setsigdef=usual)
+
+    def end(*_: object) -> None:
+        threading.Thread(target=_end_group, args=(group,), daemon=True).start()
+
+    for number in STOPS:
+        signal.signal(number, end)
+    threading.Thread(target=_when_closed, args=(lifeline, end), daemon=True).start()
+    code = _exit_code(group)
+    _end_children()
+    _signal_group(group, signal.SIGKILL)  # where orphans are not ours
+    return code if code >= 0 else 128 - code
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, where the system can do so."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _when_closed(lifeline: int, then: Callable[[], None]) -> None:
+    while os.read(lifeline, 1):
+        pass
+    then()
+
+
+def _exit_code(child: int) -> int:
+    """Wait for the child, and for all orphans that end before it."""
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _end_group(group: int) -> None:
+    """Ask a process group to end, and kill what is left of it after a while."""
+    _signal_group(group, signal.SIGTERM)
+    time.sleep(GRACE)
+    _signal_group(group, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _reaped() -> bool:
+    """Reap every child that has ended; whether none is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _end_children() -> None:
+    """Ask adopted orphans to end, and those whom their deaths orphan; kill them after a while."""
+    asked: set[int] = set()
+    deadline = time.monotonic() + GRACE
+    while not _reaped():
+        late = time.monotonic() > deadline
+        children = _children()
+        for child in children:
+            if late or child not in asked:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL if late else signal.SIGTERM)
+        asked.update(children)
+        time.sleep(POLL)
+
+
+def _children() -> list[int]:
+    """Processes whose parent we are; none where there is no ``/proc``."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid():
+                found.append(int(stat.parent.name))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(supervise(int(sys.argv[1]), sys.argv[2:]))
