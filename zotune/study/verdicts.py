@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from zotune.claims import Finals, Verdict, judge, not_judged
+from zotune.claims import Finals, Verdict, assumptions, judge, not_judged
 from zotune.curve import DIVERGED, EXHAUSTED
 from zotune.errors import ConfigError
 from zotune.run import Run, load_run
@@ -56,6 +56,7 @@ def verdict_table(verdicts: Sequence[Verdict], title: str = "claims") -> Table:
     from rich.table import Table
 
     shown = Table("claim", "step", "verdict", "p", "why", title=title, title_justify="left")
+    shown.caption, shown.caption_justify = assumptions(verdicts), "left"
     for verdict in verdicts:
         word = f"[{STYLES[verdict.verdict]}]{verdict.verdict}[/]"
         p = "" if verdict.p is None else f"{verdict.p:.2g}"
