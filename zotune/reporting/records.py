@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
+from zotune.callbacks.hiding import LAUNCH
 from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES
-from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.page import KIND
 from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
