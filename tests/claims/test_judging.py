@@ -415,3 +415,21 @@ def test_across_instances_some_choose_the_tuned_value_and_others_judge() -> None
 def test_a_missing_instance_is_told() -> None:
     with pytest.raises(ConfigError, match=r"same values of problem\.seed, and some lack one"):
         judge([claim(not_falling="q", across="problem.seed")], on_instances(1.0)[1:])
+
+
+def test_no_claim_about_the_theory_s_step_is_judged_on_an_estimated_smoothness() -> None:
+    ended = [
+        Finals(
+            {"estimator": e, "q": q, "eta": eta}, [q * eta] * 10, smoothness_estimated=e == "avg"
+        )
+        for e in ("avg", "align")
+        for q in (1, 9)
+        for eta in (1.0, 2.0)
+    ]
+    said = [claim(name=e, not_falling="q", where={"estimator": e}) for e in ("avg", "align")]
+    tuning = Tuning(over="eta", replicates=2, theory=1)
+    guessed, tuned_, known, _ = judge(said, ended, tuning)
+    assert (guessed.step, guessed.verdict, guessed.p) == ("theory", "undecided", None)
+    assert guessed.why.startswith("cannot be judged: L was estimated, so that the step is not")
+    assert (tuned_.step, tuned_.verdict) == ("tuned", "holds")
+    assert (known.step, known.verdict) == ("theory", "holds")

@@ -9,9 +9,11 @@ import numpy as np
 from zotune.claims.claim import Claim
 from zotune.claims.comparing import Pair, label, pairs
 from zotune.claims.measures import DIFFERENCE, MEASURES, RATIO
-from zotune.claims.runs import Field
+from zotune.claims.runs import THEORY, Field
 from zotune.claims.signflip import Vector
 from zotune.errors import ConfigError
+
+GUESSED = "L was estimated, so that the step is not the theory's; give L, or tune eta"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ def evidence_of(claim: Claim, field: Field) -> Evidence:
         return Evidence(claim, problem=str(error))
     if field.scale == DIFFERENCE and claim.within is not None:
         return Evidence(claim, problem="losses are not all above 0, so a share has no meaning")
+    if field.step == THEORY and any(
+        field.runs[at].smoothness_estimated for at in _places(compared)
+    ):
+        return Evidence(claim, problem=GUESSED)
     measure, runs = MEASURES[claim.measure], field.runs
     differences = [runs[pair.higher].values - runs[pair.lower].values for pair in compared]
     shifted = np.stack(
@@ -65,6 +71,11 @@ def evidence_of(claim: Claim, field: Field) -> Evidence:
         p_fails=measure.p_some_below(shifted),
         decides=min(range(len(clear)), key=lambda at: (clear[at], measure.centre(shifted[:, at]))),
     )
+
+
+def _places(compared: list[Pair]) -> set[int]:
+    """Runs that are compared."""
+    return {at for pair in compared for at in (pair.lower, pair.higher)}
 
 
 def _remark(pair: Pair, named: list[str], field: Field) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Finals:
     losses: Sequence[float]
     minimum: float | None = None
     """The objective's lowest value, where it is known."""
+    smoothness_estimated: bool = False
+    """Whether L was estimated, so that the step is not the theory's."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Compared:
 
     config: Point
     values: Vector
+    smoothness_estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,10 @@ def fields(
     """What there is to judge: all runs, or those at the theory's step and those at tuned ones."""
     joined, numbers = _joined(list(runs))
     scale, values = comparable([run.losses for run in joined], [run.minimum for run in joined])
-    whole = [Compared(dict(run.config), x) for run, x in zip(joined, values, strict=True)]
+    whole = [
+        Compared(dict(run.config), x, run.smoothness_estimated)
+        for run, x in zip(joined, values, strict=True)
+    ]
     units = [f"replicate {number}" for number in numbers]
     if across is not None:
         whole, units = _by_instance(whole, across, measure)
@@ -107,6 +113,7 @@ def _by_instance(
         Compared(
             _without(group[instances[0]].config, across),
             np.array([measure.centre(run.values) for run in group.values()]),
+            any(run.smoothness_estimated for run in group.values()),
         )
         for group in found
     ]
@@ -120,7 +127,7 @@ def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
     """
     groups: dict[Hashable, list[Finals]] = {}
     for nested in runs:
-        run = Finals(_flat(nested.config), nested.losses, nested.minimum)
+        run = replace(nested, config=_flat(nested.config))
         groups.setdefault(_key(run.config, NOT_SEARCHED), []).append(run)
     joined: list[Finals] = []
     rows: list[list[int]] = []
@@ -131,7 +138,7 @@ def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
             raise ConfigError("a configuration was run twice; judge one launch at a time")
         losses = [loss for run in group for loss in run.losses]
         config = {k: v for k, v in group[0].config.items() if k not in NOT_SEARCHED}
-        joined.append(Finals(config, losses, group[0].minimum))
+        joined.append(replace(group[0], config=config, losses=losses))
         rows.append([number for run in group for number in _numbers(run)])
     lengths = {len(run.losses) for run in joined}
     if len(lengths) > 1:
@@ -199,7 +206,8 @@ def _tuned(
 
 def _judging(run: Compared, tuning: Tuning) -> Compared:
     """The run without its tuned setting and without the values that chose it."""
-    return Compared(_without(run.config, tuning.over), run.values[tuning.replicates :])
+    left = run.values[tuning.replicates :]
+    return replace(run, config=_without(run.config, tuning.over), values=left)
 
 
 def _without(config: Point, key: str) -> Point:

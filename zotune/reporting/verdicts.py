@@ -31,7 +31,8 @@ def verdicts_on(launch: LaunchRecord) -> tuple[list[Verdict], str]:
 
 
 def _finals(trial: TrialRecord) -> Finals:
-    return Finals(trial.config, trial.losses or (), _minimum(trial))
+    estimated = trial.smoothness_estimated
+    return Finals(trial.config, trial.losses or (), _minimum(trial), estimated)
 
 
 def _minimum(trial: TrialRecord) -> float | None:

@@ -48,7 +48,8 @@ def finals_of(run: Run | WeightsRun) -> Finals:
     start, last = (torch.as_tensor(loss).reshape(-1) for loss in (state.start_loss, state.loss))
     diverged = torch.as_tensor(state.diverged).reshape(-1)
     losses = torch.where(diverged, torch.maximum(start, last), last).tolist()
-    return Finals(run.config.model_dump(), losses, run.minimum)
+    estimated = isinstance(run, Run) and run.smoothness_estimated
+    return Finals(run.config.model_dump(), losses, run.minimum, estimated)
 
 
 def verdict_table(verdicts: Sequence[Verdict], title: str = "claims") -> Table:
