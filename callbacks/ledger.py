@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 DIVERGED = "diverged"
 LOSSES, FINAL_LOSSES = "losses", "zotune.final_losses"
 """The last loss of every replicate: in our trainables' last point, and as a run's tag."""
+L_ESTIMATED = "zotune.L_estimated"
+"""The tag of runs whose step is divided by an estimated L."""
 TAG_LENGTH = 5000
 """Of more, some stores keep a part only."""
 ENDS_BY_ITSELF = {"exhausted", DIVERGED}
@@ -159,6 +161,8 @@ class Ledger:
         finite, _ = split_finite(numbers_of(row))
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
         record["tags"] = {"zotune.status": _word(status, word)}
+        if row.get("L_estimated"):
+            record["tags"][L_ESTIMATED] = "true"
         if status == FAILED:
             record["tags"]["zotune.error"] = _error(trial)
         losses = json.dumps(self._losses.get(trial.trial_id))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from zotune.callbacks.hiding import LAUNCH, hiding_notice, runs_above_start
 from zotune.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 SHARED = "mlflow.sharedViewState."
-LAUNCH, KIND = "zotune.launch_id", "zotune.kind"
+KIND = "zotune.kind"
 COLOUR = "mlflow.runColor"
 CURVES = ("gap", "loss", "accuracy", "train_loss", "grad_norm2", "average_loss")
 """Metrics of ours that have a chart, the most wanted first; the others are folded away."""
@@ -48,17 +49,33 @@ class Contents:
     """Where the axis ends: the largest budget."""
     launches: dict[str, list[str]]
     """Ids of the runs, by launch."""
-    ceiling: float | None
-    """The loss at the start, where some runs end above it and would crush the others' charts."""
+    hidden: tuple[str, ...] = ()
+    """Ids of runs that end above their start, and would crush the others' charts."""
 
     @property
     def final(self) -> str:
         """The metric of the bars."""
         return f"final_{self.curves[0]}" if self.curves else ""
 
+    @property
+    def notice(self) -> str:
+        """How many runs are hidden, why, and how to see them; empty where none is."""
+        many = sum(len(runs) for runs in self.launches.values())
+        return hiding_notice(len(self.hidden), many)
 
-def contents_of(runs: Sequence[Run], start: float | None = None) -> Contents:
-    """Look through the runs of a page; ``start`` is their loss before the first step."""
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is prepared."""
+
+    path: str
+    """Its address, after that of the server."""
+    notice: str
+    """What is to be said of hidden runs; empty where there are none."""
+
+
+def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
+    """Look through the runs of a page; ``hidden`` are ids of those that it does not show."""
     last = [{m.key: m for m in run.data._metric_objs} for run in runs]
     known = {key for metrics in last for key in metrics}
     values = {key: [m[key].value for m in last if key in m] for key in known}
@@ -74,10 +91,7 @@ def contents_of(runs: Sequence[Run], start: float | None = None) -> Contents:
     launches: defaultdict[str, list[str]] = defaultdict(list)
     for run in runs:
         launches[run.data.tags[LAUNCH]].append(run.info.run_id)
-    losses = [run.data.metrics["loss"] for run in runs if "loss" in run.data.metrics]
-    mixed = start is not None and min(losses) <= start < max(losses)
-    ceiling = start if mixed else None
-    return Contents(curves, positive, _searched(runs), end, dict(launches), ceiling)
+    return Contents(curves, positive, _searched(runs), end, dict(launches), tuple(hidden))
 
 
 def _number(text: str) -> float:
@@ -127,6 +141,8 @@ def colour(params: Mapping[str, str]) -> str | None:
 def view_state(contents: Contents) -> dict[str, Any]:
     """What MLflow's page reads: columns, groups, and charts in sections."""
     curves, bars, space = _section("Curves"), _section("Final values"), _section("Search space")
+    if contents.notice:
+        curves["name"] += f" ({contents.notice})"
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
     if contents.final:
         charts.append(_bar(contents.final, bars["uuid"]))
@@ -156,14 +172,16 @@ def view_state(contents: Contents) -> dict[str, Any]:
 
 def _filter(contents: Contents) -> str:
     """The trials of one launch, also those to come; of several, MLflow must be told each run."""
-    launches = contents.launches
+    launches, hidden = contents.launches, contents.hidden
     if len(launches) == 1:
         chosen = f"tags.`{KIND}` = 'trial' AND tags.`{LAUNCH}` = '{next(iter(launches))}'"
-    else:
-        ids = ", ".join(f"'{run_id}'" for runs in launches.values() for run_id in runs)
-        chosen = f"attributes.run_id IN ({ids})"
-    below = f" AND metrics.`loss` <= {contents.ceiling:.6g}" if contents.ceiling is not None else ""
-    return chosen + below
+        return f"{chosen} AND attributes.run_id NOT IN ({_quoted(hidden)})" if hidden else chosen
+    shown = [run_id for runs in launches.values() for run_id in runs if run_id not in hidden]
+    return f"attributes.run_id IN ({_quoted(shown)})"
+
+
+def _quoted(ids: Iterable[str]) -> str:
+    return ", ".join(f"'{run_id}'" for run_id in ids)
 
 
 def _groups(contents: Contents) -> dict[str, Any] | None:
@@ -236,31 +254,32 @@ def _parallel(contents: Contents, section: str) -> dict[str, Any]:
     )
 
 
-def prepare_page(client: MlflowClient, experiments: Sequence[str], launches: Iterable[str]) -> str:
+def prepare_page(
+    client: MlflowClient,
+    experiments: Sequence[str],
+    launches: Iterable[str],
+    *,
+    shows_all: bool = False,
+) -> Page:
     """Prepare the page of some launches; its place on any server of the store.
 
     Args:
         client: of the store.
         experiments: their ids. Each keeps the page: MLflow asks the one that it loads first.
         launches: ids of the launches that are shown.
+        shows_all: show runs that end above their start, too.
     """
     wanted = sorted(launches)
     runs = [run for run in trial_runs(client, experiments) if run.data.tags.get(LAUNCH) in wanted]
-    key = "zotune-" + hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:12]
-    state = json.dumps(view_state(contents_of(runs, _start(client, runs))))
+    name = " ".join([*wanted, *(["all"] if shows_all else [])])
+    key = "zotune-" + hashlib.sha256(name.encode()).hexdigest()[:12]
+    contents = contents_of(runs, [] if shows_all else runs_above_start(client, runs))
+    state = json.dumps(view_state(contents))
     if len(state) > LONGEST:
         raise ConfigError(f"{len(runs)} runs are too many for one page; choose fewer launches")
     for experiment in experiments:
         client.set_experiment_tag(experiment, SHARED + key, state)
-    return page_path(experiments, key)
-
-
-def _start(client: MlflowClient, runs: Sequence[Run]) -> float | None:
-    """The loss before the first step, which all trials of a study share."""
-    if not runs or "loss" not in runs[0].data.metrics:
-        return None
-    history = client.get_metric_history(runs[0].info.run_id, "loss")
-    return float(min(history, key=lambda metric: metric.step).value)
+    return Page(page_path(experiments, key), contents.notice)
 
 
 def page_path(experiments: Sequence[str], key: str) -> str:

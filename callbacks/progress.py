@@ -8,7 +8,8 @@ from typing import Any
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from zotune.study.live import REFRESH, current, snapshot
+from zotune.study.live import REFRESH, current
+from zotune.study.snapshot import snapshot
 
 
 class Progress(Callback):

@@ -34,6 +34,7 @@ NOT_OF_THE_STUDY = {
     "node_ip",
     "pid",
     "should_checkpoint",
+    "start_loss",
     "time_since_restore",
     "time_this_iter_s",
     "time_total_s",

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from zotune.callbacks.page import LAUNCH, prepare_page, trial_runs
+from zotune.callbacks.hiding import LAUNCH
+from zotune.callbacks.page import Page, prepare_page, trial_runs
 from zotune.callbacks.stores import (
     QUIET,
     artifact_root,
@@ -44,14 +45,19 @@ class ServerError(ZotuneError, RuntimeError):
 
 
 def page_of(
-    studies: Sequence[str] = (), tracking_uri: str | None = None, launches: Sequence[str] = ()
-) -> tuple[str, str]:
-    """The store, and the place of the page that compares launches of studies in it.
+    studies: Sequence[str] = (),
+    tracking_uri: str | None = None,
+    launches: Sequence[str] = (),
+    *,
+    shows_all: bool = False,
+) -> tuple[str, Page]:
+    """The store, and the page that compares launches of studies in it.
 
     Args:
         studies: names; the one with the newest launch unless given.
         tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
         launches: ids; the newest of each study unless given.
+        shows_all: show runs that end above their start, too.
     """
     uri = resolve_uri(tracking_uri)
     if is_absent(uri):
@@ -69,7 +75,7 @@ def page_of(
         there = ", ".join(launch for name in chosen for launch in known[name])
         raise ConfigError(f"launch {missing[0]!r} is not of {', '.join(chosen)}; known: {there}")
     ids = [_experiment(client, name) for name in chosen]
-    return uri, prepare_page(client, ids, shown)
+    return uri, prepare_page(client, ids, shown, shows_all=shows_all)
 
 
 def _launches(client: MlflowClient) -> dict[str, list[str]]:
@@ -107,6 +113,7 @@ def show(
     *,
     tracking_uri: str | None = None,
     launches: Sequence[str] = (),
+    shows_all: bool = False,
     port: int | None = None,
     opens: bool = True,
 ) -> None:
@@ -120,26 +127,28 @@ def show(
     if port is not None and not is_server(resolve_uri(tracking_uri)):
         require_free(port)
     with stoppable() as stop:
-        uri, place = page_of(studies, tracking_uri, launches)
+        uri, page = page_of(studies, tracking_uri, launches, shows_all=shows_all)
         if is_server(uri):
-            _offer(console, without_credentials(uri).rstrip("/") + place, opens)
+            _offer(console, without_credentials(uri).rstrip("/"), page, opens)
             return
         with (
             console.status("starting MLflow's server, which takes a while") as status,
             served(uri, port) as address,
         ):
             status.stop()
-            _offer(console, address + place, opens)
+            _offer(console, address, page, opens)
             console.print("Ctrl-C ends the server", highlight=False)
             while True:
                 stop.check()
                 time.sleep(LOOK)
 
 
-def _offer(console: Console, address: str, opens: bool) -> None:
-    console.print(f"page: {address}", soft_wrap=True, highlight=False, markup=False)
+def _offer(console: Console, server: str, page: Page, opens: bool) -> None:
+    for line in (f"page: {server}{page.path}", page.notice):
+        if line:
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
     if opens:
-        webbrowser.open(address)
+        webbrowser.open(server + page.path)
 
 
 def is_server(uri: str) -> bool:

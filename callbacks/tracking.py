@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zotune.callbacks.page import COLOUR, KIND, LAUNCH, colour, prepare_page
+from zotune.callbacks.hiding import LAUNCH
+from zotune.callbacks.page import COLOUR, KIND, colour, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
     ENDED,
@@ -160,7 +161,7 @@ class Delivery:
     def _prepare_page(self, client: MlflowClient) -> None:
         """Prepare the launch's page, or note why a store that answers has none."""
         try:
-            self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]])
+            self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]]).path
         except Exception as error:
             client.get_experiment(self._experiment)  # raises where nothing answers
             self.page_problem = without_credentials(f"{type(error).__name__}: {error}")[:300]

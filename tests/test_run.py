@@ -436,3 +436,40 @@ def test_a_type_may_be_given_by_name() -> None:
 def test_what_is_looked_for_among_settings_is_told_its_place(key: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint):
         zotune.minimize(lambda x: x.sum(), x0=[0.0], budget=10, **{key: 1})
+
+
+def bowl(x: torch.Tensor) -> torch.Tensor:
+    return (x**2).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("known", "settings", "used", "estimated"),
+    [
+        (None, {}, None, True),
+        (2.0, {}, 2.0, False),
+        (None, {"L": 5.0}, 5.0, False),
+        (None, {"step": "constant", "eta": 0.1}, None, False),
+    ],
+)
+def test_a_run_says_which_smoothness_its_step_used_and_whether_it_was_estimated(
+    tmp_path: Path,
+    known: float | None,
+    settings: dict[str, Any],
+    used: float | None,
+    estimated: bool,
+) -> None:
+    rows: list[dict[str, Any]] = []
+    path = tmp_path / "run.safetensors"
+    f = zotune.objective(bowl, 4, L=known)
+    given = {"x0": [1.0] * 4, "q": 2, "budget": 60, "replicates": 3} | settings
+    run = zotune.minimize(f, on_report=rows.append, checkpoint=path, **given)
+    for one in (run, zotune.load_run(path)):
+        assert one.smoothness_estimated is estimated
+        assert ("L estimated" in repr(one)) is estimated
+        if "step" in settings:
+            assert one.smoothness is None
+        else:
+            assert one.smoothness.tolist() == pytest.approx([used or 2.0] * 3, rel=1e-3)
+    assert {row["L_estimated"] for row in rows} == {estimated}
+    assert {row["start_loss"] for row in rows} == {4.0}
+    assert all((row["L"] is None) is ("step" in settings) for row in rows)

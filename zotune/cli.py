@@ -282,6 +282,7 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
 @click.option(
     "--launch", "launches", multiple=True, help="Show this one, not the newest. Repeatable."
 )
+@click.option("--all", "shows_all", is_flag=True, help="Show runs that end above their start, too.")
 @click.option("--tracking-uri", help="Of the store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
 @click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")

@@ -59,6 +59,8 @@ def table(runs: Sequence[Run]) -> Table:
     """Final loss by estimator and q, the best of each estimator marked."""
     from rich.table import Table
 
+    from zotune.reporting.series import from_run
+
     columns = ["estimator", "q", "steps", "evaluations", "final gap", "± std", ""]
     shown = Table(*columns, title=f"after {runs[0].config.budget} {runs[0].config.count}")
     for run in runs:
@@ -73,7 +75,7 @@ def table(runs: Sequence[Run]) -> Table:
             str(last["evaluations"]),
             f"{value:.5g}",
             f"{last['loss_std']:.2g}",
-            "best" if run is best else "",
+            ", ".join([*(["best"] if run is best else []), *from_run(run).remarks]),
         )
     return shown
 

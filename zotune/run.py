@@ -26,6 +26,7 @@ from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem, objective, problem_mapping
 from zotune.sources import code_of
 from zotune.state import State
+from zotune.steps import THEORY
 from zotune.weights.objective import WeightsObjective
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Run:
     status: str
     minimum: float | None = None
     """The lowest value of the objective, where it is known."""
+    smoothness_estimated: bool = False
+    """Whether the step is divided by an L that was estimated: it is then not the theory's step."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -74,6 +77,11 @@ class Run:
     def x(self) -> Tensor:
         """Where each replicate ended, (replicates, d)."""
         return self.state.x.clone()
+
+    @property
+    def smoothness(self) -> Tensor | None:
+        """The L that the theory's step was divided by, (replicates,); None for other steps."""
+        return (1 / self.state.inverse_smoothness[:, 0]) if self.config.step == THEORY else None
 
     @property
     def best_x(self) -> Tensor:
@@ -98,8 +106,15 @@ class Run:
         return (
             f"Run({c.estimator} q={c.q}, {self.status} after {self.spent} of "
             f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
-            f"best {self.best_loss:.6g}{self._lost()})"
+            f"best {self.best_loss:.6g}{self._lost()}{self._estimated()})"
         )
+
+    def _estimated(self) -> str:
+        """Which L was taken, where it was estimated."""
+        if self.smoothness is None or not self.smoothness_estimated:
+            return ""
+        low, high = f"{self.smoothness.min():.3g}", f"{self.smoothness.max():.3g}"
+        return f"; L estimated, {low if low == high else f'{low} to {high}'}"
 
     def _lost(self) -> str:
         """How many replicates have diverged, and what helps."""
@@ -215,8 +230,29 @@ def finish(
             state, row = loop.report(state)
         _save_if(checkpoint, loop, state, about)
         if on_report is not None and row is not None:
-            on_report(row)
-    return Run(loop.config, state, loop.status(state), loop.objective.minimum)
+            on_report(row | step_facts(loop, state))
+    estimated = estimates_smoothness(loop)
+    return Run(loop.config, state, loop.status(state), loop.objective.minimum, estimated)
+
+
+def estimates_smoothness(loop: Loop | WeightsLoop) -> bool:
+    """Whether the step is divided by an estimated L; for weights L must be given."""
+    known = not isinstance(loop, Loop) or loop.known_smoothness is not None
+    return loop.rule.needs_smoothness and not known
+
+
+def step_facts(loop: Loop | WeightsLoop, state: Any) -> dict[str, Any]:
+    """What rows say beside an observation: the mean loss at the start, L, and where L is from."""
+    start = torch.as_tensor(state.start_loss, dtype=torch.float64)
+    smoothness = None
+    if loop.rule.needs_smoothness:
+        given = loop.config.L
+        smoothness = float((1 / state.inverse_smoothness).mean()) if given is None else given
+    return {
+        "start_loss": float((start / start.numel()).sum()),
+        "L": smoothness,
+        "L_estimated": estimates_smoothness(loop),
+    }
 
 
 def _save_if(
@@ -272,6 +308,7 @@ def save_loop(loop: Loop | WeightsLoop, state: Any, path: Path, **notes: Any) ->
         config=loop.config.model_dump(),
         status=loop.status(state),
         minimum=loop.objective.minimum,
+        smoothness_estimated=estimates_smoothness(loop),
         **notes,
     )
 
@@ -325,7 +362,8 @@ def _run_at(path: Path) -> Run | WeightsRun:
 
         return load_weights_run(path)
     state, notes = load_state(path)
-    return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"])
+    estimated = notes.get("smoothness_estimated", False)  # older checkpoints do not say
+    return Run(Config(**notes["config"]), state, notes["status"], notes["minimum"], estimated)
 
 
 def _best_of(paths: list[Path]) -> Path:

@@ -17,7 +17,7 @@ from zotune.config import Config, parse_config
 from zotune.curve import RUNNING
 from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
 from zotune.own import Own, adopt, own_entries
-from zotune.run import load_loop, make_loop, save_loop
+from zotune.run import load_loop, make_loop, save_loop, step_facts
 from zotune.sources import Source
 from zotune.wishes import curves_wanted
 
@@ -75,6 +75,7 @@ class ZOTrainable(tune.Trainable):
         state, row = loop.report(loop.advance_to_report(self._current()))
         self._state = state
         ended = row["status"] != RUNNING
+        row |= step_facts(loop, state)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE] = self._new_points(state)

@@ -73,7 +73,7 @@ def test_a_superseded_trial_is_in_no_report_page_or_summary(forgetful: str) -> N
     (summary,) = runs(forgetful, "mine", "summary").values()
     assert summary.info.status == "FINISHED"
     assert "2 finished." in summary.data.tags["mlflow.note.content"]
-    assert page_of(["mine"], forgetful)[1].startswith("/#/experiments/")
+    assert page_of(["mine"], forgetful)[1].path.startswith("/#/experiments/")
 
 
 def kinds(records: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -285,3 +285,151 @@ def test_a_verdict_is_called_the_theory_s_only_at_its_step(
     ended = [Finals({"q": q} | settings, [float(q)] * 10) for q in (1, 9)]
     [verdict] = judge([claim(not_falling="q")], ended)
     assert verdict.step == step
+
+
+def outlying(*odd: int, n: int = 15) -> list[Finals]:
+    """q = 9 ends a tenth above q = 1, and five times as high in those replicates."""
+    rng = np.random.default_rng(8)
+    noise = np.exp(rng.normal(0, 0.01, n))
+    far = np.where(np.isin(np.arange(n), odd), 5.0, 1.0)
+    return [Finals({"q": 1}, np.ones(n)), Finals({"q": 9}, 1.1 * noise * far)]
+
+
+def test_outlying_replicates_are_named_with_the_assumption_that_they_belie() -> None:
+    [verdict] = judge([claim(not_falling="q")], outlying(4, 11))
+    assert verdict.outliers == ("replicate 4", "replicate 11")
+    assert (
+        "outliers: replicate 4, replicate 11, so that p and interval, which assume" in verdict.why
+    )
+    assert "symmetric about their mean" in verdict.why
+    [clean] = judge([claim(not_falling="q")], outlying())
+    assert clean.outliers == ()
+    assert "outlier" not in clean.why
+
+
+def test_outliers_are_named_by_the_numbers_of_their_replicates_where_others_tune() -> None:
+    ended = [Finals({**run.config, "eta": 1.0}, run.losses) for run in outlying(11)]
+    tuning = Tuning(over="eta", replicates=5, theory=1)
+    for verdict in judge([claim(not_falling="q")], ended, tuning):
+        assert (verdict.pairs, verdict.outliers) == (10, ("replicate 11",))
+
+
+def test_a_claim_about_medians_is_not_moved_by_an_outlier() -> None:
+    said = claim(compare={"lower": {"q": 1}, "higher": {"q": 9}}, measure="median")
+    for odd in ((), (4,), (4, 11)):
+        [verdict] = judge([said], outlying(*odd))
+        assert verdict.estimate == pytest.approx(0.1, abs=0.01)
+        assert verdict.high is not None
+        assert verdict.high < 0.13
+        assert (verdict.verdict, verdict.measure) == ("holds", "median")
+        assert "above q=1 in the median (95 % interval" in verdict.why
+        assert "assume" not in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (claim(not_falling="q", where={"estimator": "avg"}), "holds"),
+        (claim(not_falling="q", where={"estimator": "align"}), "fails"),
+        (claim(best={"q": 10}, where={"estimator": "avg"}), "fails"),
+        (claim(over="q", within=0.6, where={"estimator": "avg"}), "holds"),
+        (claim(over="q", within=0.2, where={"estimator": "avg"}), "fails"),
+        (claim(over="q", within=0.5, where={"estimator": "avg"}), "undecided"),
+    ],
+)
+def test_claims_about_medians_can_hold_and_fail(said: Claim, expected: str) -> None:
+    assert word(said.model_copy(update={"measure": "median"}), DICHOTOMY) == expected
+
+
+def test_tuning_and_judging_take_one_measure() -> None:
+    """Eta 2 has the lower mean of logarithms and eta 1 the lower mean; their medians agree."""
+    uneven, even = [0.1, 0.1, 10.0], [2.0, 2.0, 2.0]
+    ended = [
+        Finals({"q": q, "eta": eta}, [*choosing, *[float(eta)] * 10])
+        for q in (1, 9)
+        for eta, choosing in ((1.0, even), (2.0, uneven))
+    ]
+    tuning = Tuning(over="eta", replicates=3)
+    [mean] = judge([claim(over="q", within=1)], ended, tuning)
+    assert "at eta 2" in mean.why
+    shifted = [Finals(run.config, run.losses, minimum=-100.0) for run in ended]
+    [above] = judge([claim(over="q", within=1)], shifted, tuning)
+    assert "at eta 1" in above.why  # 110 beside 100.1 and 100.1 is more than 102 three times
+    [median] = judge([claim(over="q", within=1, measure="median")], shifted, tuning)
+    assert "at eta 2" in median.why
+
+
+def on_instances(gap: float, *, instances: int = 8, spread: float = 1.0) -> list[Finals]:
+    """q = 9 ends above q = 1 by a share that differs between instances more than between runs."""
+    rng = np.random.default_rng(3)
+    shares = np.exp(gap + spread * rng.normal(size=instances))
+    return [
+        Finals(
+            {"q": q, "problem": {"name": "quadratic", "seed": seed}},
+            shares[seed] ** (q == 9) * np.exp(0.01 * rng.normal(size=20)),
+        )
+        for seed in reversed(range(instances))
+        for q in (1, 9)
+    ]
+
+
+def test_a_claim_across_instances_counts_each_of_them_once() -> None:
+    said = claim(not_falling="q", across="problem.seed")
+    [clear] = judge([said], on_instances(3.0))
+    assert (clear.verdict, clear.pairs, clear.p) == ("holds", 8, 2 / 256)
+    assert clear.across == "problem.seed"
+    [doubtful] = judge([said], on_instances(0.2))
+    assert doubtful.verdict == "undecided"
+    assert "as claimed in 2 of 8 instances" in doubtful.why
+
+
+def test_an_outlying_instance_is_named() -> None:
+    ended = on_instances(1.0, spread=0.01)
+    odd = [
+        Finals(run.config, [9 * x for x in run.losses])
+        if (run.config["q"], run.config["problem"]["seed"]) == (9, 5)
+        else run
+        for run in ended
+    ]
+    [verdict] = judge([claim(not_falling="q", across="problem.seed")], odd)
+    assert verdict.outliers == ("problem.seed 5",)
+
+
+def test_across_instances_some_choose_the_tuned_value_and_others_judge() -> None:
+    ended = [
+        Finals({"q": q, "eta": eta, "problem": {"seed": seed}}, [loss])
+        for seed in range(8)
+        for q in (1, 9)
+        for eta, loss in ((1.0, q), (2.0, 0.5 * q if seed < 2 else 3.0 * q))
+    ]
+    tuning = Tuning(over="eta", replicates=2, theory=1)
+    theory, tuned_ = judge([claim(not_falling="q", across="problem.seed")], ended, tuning)
+    assert (theory.pairs, tuned_.pairs) == (6, 6)
+    assert "at eta 2" in tuned_.why
+    with pytest.raises(ConfigError, match="8 instances choose eta, and some must be left"):
+        judge(
+            [claim(not_falling="q", across="problem.seed")], ended, Tuning(over="eta", replicates=8)
+        )
+
+
+def test_a_missing_instance_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"same values of problem\.seed, and some lack one"):
+        judge([claim(not_falling="q", across="problem.seed")], on_instances(1.0)[1:])
+
+
+def test_no_claim_about_the_theory_s_step_is_judged_on_an_estimated_smoothness() -> None:
+    ended = [
+        Finals(
+            {"estimator": e, "q": q, "eta": eta}, [q * eta] * 10, smoothness_estimated=e == "avg"
+        )
+        for e in ("avg", "align")
+        for q in (1, 9)
+        for eta in (1.0, 2.0)
+    ]
+    said = [claim(name=e, not_falling="q", where={"estimator": e}) for e in ("avg", "align")]
+    tuning = Tuning(over="eta", replicates=2, theory=1)
+    guessed, tuned_, known, _ = judge(said, ended, tuning)
+    assert (guessed.step, guessed.verdict, guessed.p) == ("theory", "undecided", None)
+    assert guessed.why.startswith("cannot be judged: L was estimated, so that the step is not")
+    assert (tuned_.step, tuned_.verdict) == ("tuned", "holds")
+    assert (known.step, known.verdict) == ("theory", "holds")

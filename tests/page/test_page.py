@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from tests.browser import keep_picture, wait_until
 from tests.servers import Server
-from zotune.callbacks.page import Contents, contents_of, prepare_page, view_state
+from zotune.callbacks.page import Contents, prepare_page, view_state
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.stores import open_client
 from zotune.cli import main
@@ -95,8 +96,8 @@ def test_launches_of_two_studies_stand_side_by_side(
     uri = f"http://127.0.0.1:{running_server.port}"
     other = Study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
     other.run(tracking_uri=uri, storage_path=tmp_path)
-    _, place = page_of(["looked-at", "beside"], uri)
-    browser.get(uri + place)
+    _, page = page_of(["looked-at", "beside"], uri)
+    browser.get(uri + page.path)
     (curves, *_) = charts(browser, 3)
     assert sorted(curves["names"]) == sorted(2 * 2 * NAMES)  # a line and its points, twice each
     assert "8 matching runs" in browser.find_element("tag name", "body").text
@@ -108,6 +109,8 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
     tags = {"zotune.kind": "trial", "zotune.launch_id": "first"}
     run = client.create_run(experiment, tags=tags, run_name="align q=3").info.run_id
     client.log_metric(run, "loss", 2.0, step=5)
+    for loss in (1.0, 9.0):
+        logged(client, experiment, "first", 0, 2.0, loss)
     program = [sys.executable, "-m", "zotune.cli", "ui", "mine", "--tracking-uri", store]
     process = subprocess.Popen(
         [*program, "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -117,6 +120,7 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
         line = process.stdout.readline()
         found = re.match(r"page: (http://127\.0\.0\.1:\d+)/#/experiments/", line)
         assert found is not None, line + str(process.communicate())
+        assert process.stdout.readline().startswith("1 of 3 runs ends above its start, hidden here")
         port = found[1].rpartition(":")[2]
         listening = Path("/proc/net/tcp").read_text()
         assert f"0100007F:{int(port):04X}" in listening
@@ -160,34 +164,90 @@ def test_the_page_of_several_studies_is_kept_by_each_for_the_one_that_is_loaded_
     for experiment in experiments:
         tags = {"zotune.kind": "trial", "zotune.launch_id": f"of-{experiment}"}
         client.create_run(experiment, tags=tags)
-    place = prepare_page(client, experiments, [f"of-{experiment}" for experiment in experiments])
-    found = re.search("viewStateShareKey=([^&]+)", place)
+    page = prepare_page(client, experiments, [f"of-{experiment}" for experiment in experiments])
+    found = re.search("viewStateShareKey=([^&]+)", page.path)
     assert found is not None
     for experiment in experiments:
         state = client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{found[1]}"]
         assert "attributes.run_id IN" in state
 
 
-def test_runs_that_end_above_their_start_are_filtered_out_unless_all_do(
+def logged(client: Any, experiment: str, launch: str, seed: int, *losses: float) -> str:
+    """A run of a launch on a problem, with the losses of its curve; the last one is its end."""
+    tags = {"zotune.kind": "trial", "zotune.launch_id": launch}
+    run: str = client.create_run(experiment, tags=tags).info.run_id
+    client.log_param(run, "problem.seed", seed)
+    for step, loss in enumerate(losses):
+        client.log_metric(run, "loss", loss, step=step)
+    client.log_metric(run, "final_loss", losses[-1], step=len(losses))
+    return run
+
+
+def found_by(client: Any, experiment: str, key: str = "mlflow.sharedViewState") -> set[str]:
+    """Runs that the search of the prepared page finds."""
+    tags = client.get_experiment(experiment).tags
+    (state,) = (json.loads(text) for name, text in tags.items() if name.startswith(key))
+    found = client.search_runs([experiment], state["searchFilter"])
+    return {run.info.run_id for run in found}
+
+
+def test_runs_are_hidden_by_the_start_of_their_own_launch_and_problem(
     store: str, tmp_path: Path
 ) -> None:
     client = open_client(store)
     experiment = client.create_experiment("mine", str(tmp_path))
-    for loss in (3.0, 1e30):
-        tags = {"zotune.kind": "trial", "zotune.launch_id": "first"}
-        run = client.create_run(experiment, tags=tags).info.run_id
-        client.log_metric(run, "loss", 7.0, step=0)
-        client.log_metric(run, "loss", loss, step=5)
-    assert "viewStateShareKey=zotune-" in prepare_page(client, [experiment], ["first"])
+    low = logged(client, experiment, "one", 0, 7.0, 3.0)
+    lost = logged(client, experiment, "one", 0, 7.0, 1e30)
+    high = logged(client, experiment, "two", 1, 900.0, 500.0)
+    also_lost = logged(client, experiment, "two", 1, 900.0, 901.0)
+    other_problem = logged(client, experiment, "two", 2, 5000.0, 4000.0)
+    page = prepare_page(client, [experiment], ["one", "two"])
+    assert found_by(client, experiment) == {low, high, other_problem}
+    assert (
+        page.notice == "2 of 5 runs end above their start, hidden here; zotune ui --all shows them"
+    )
     (state,) = client.get_experiment(experiment).tags.values()
-    assert "metrics.`loss` <= 7" in state
-    runs = client.search_runs([experiment])
-    assert contents_of(runs, 2.0).ceiling is None
+    assert page.notice in state
+    assert {lost, also_lost}.isdisjoint(found_by(client, experiment))
+
+
+def test_what_a_run_ended_with_decides_and_not_the_last_point_of_its_curve(
+    store: str, tmp_path: Path
+) -> None:
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    low = logged(client, experiment, "first", 0, 7.0, 3.0)
+    good = logged(client, experiment, "first", 0, 7.0, 8.0)
+    client.log_metric(good, "final_loss", 2.0, step=5)
+    bad = logged(client, experiment, "first", 0, 7.0, 3.0)
+    client.log_metric(bad, "final_loss", 9.0, step=5)
+    page = prepare_page(client, [experiment], ["first"])
+    later = logged(client, experiment, "first", 0, 7.0, 5.0)
+    assert found_by(client, experiment) == {low, good, later}
+    assert page.notice == "1 of 3 runs ends above its start, hidden here; zotune ui --all shows it"
+
+
+def test_nothing_is_hidden_where_all_runs_end_above_their_start_or_all_are_asked_for(
+    store: str, tmp_path: Path
+) -> None:
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    runs = {logged(client, experiment, "first", 0, 2.0, loss) for loss in (3.0, 1e30)}
+    assert prepare_page(client, [experiment], ["first"]).notice == ""
+    assert found_by(client, experiment) == runs
+    runs |= {logged(client, experiment, "first", 0, 2.0, 1.0)}
+    hiding = prepare_page(client, [experiment], ["first"])
+    showing = prepare_page(client, [experiment], ["first"], shows_all=True)
+    assert (bool(hiding.notice), showing.notice) == (True, "")
+    assert hiding.path != showing.path
+    key = re.search("viewStateShareKey=([^&]+)", showing.path)
+    assert key is not None
+    assert found_by(client, experiment, f"mlflow.sharedViewState.{key[1]}") == runs
 
 
 def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> None:
     launches = {"one": ["a"], "two": ["b"]}
-    state = view_state(Contents(["loss"], set(), ["estimator", "q"], 10, launches, None))
+    state = view_state(Contents(["loss"], set(), ["estimator", "q"], 10, launches))
     assert state["searchFilter"] == "attributes.run_id IN ('a', 'b')"
     keys = [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
     assert keys == ["estimator", "q", "zotune.launch_id"]

@@ -134,6 +134,54 @@ def test_a_claim_that_nothing_can_decide_is_refused_with_its_line(
     assert any(f"mine.yaml:{message}" in line for line in found), found
 
 
+ACROSS = (
+    GOOD.replace("replicates: 15", "replicates: 1")
+    .replace("space:\n", "space:\n  problem.seed: [0, 1, 2, 3, 4, 5, 6]\n")
+    .replace("best: {q: 1}", "best: {q: 1}\n    across: problem.seed")
+    .replace("where: {estimator: align}", "where: {estimator: align}\n    across: problem.seed")
+)
+
+
+def test_a_claim_across_instances_needs_no_replicates(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(ACROSS)
+    assert [claim.across for claim in load_study(path).claims] == ["problem.seed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "across: problem.seed\n",
+            "across: problem.sed\n",
+            "12: claim avg-wants-one: across must be an option of the problem that space lists "
+            "with several values, got 'problem.sed' (did you mean 'problem.seed'?)",
+        ),
+        ("across: problem.seed\n", "across: q\n", "12: claim avg-wants-one: across must be an opt"),
+        (
+            "[0, 1, 2, 3, 4, 5, 6]",
+            "[0, 1, 2, 3, 4]",
+            "12: claim avg-wants-one: 5 instances tune and none of 5 is left to judge",
+        ),
+        (
+            "best: {q: 1}\n",
+            "best: {q: 1}\n    measure: medium\n",
+            "15: claim avg-wants-one: measure 'medium' is not known (did you mean 'median'?)",
+        ),
+    ],
+)
+def test_instances_that_cannot_judge_are_refused_with_their_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in ACROSS
+    path = tmp_path / "mine.yaml"
+    path.write_text(ACROSS.replace(old, new, 1))
+    with pytest.raises(StudyError) as caught:
+        load_study(path)
+    found = [line.replace(f"{tmp_path}/", "") for line in caught.value.problems]
+    assert any(f"mine.yaml:{message}" in line for line in found), found
+
+
 def test_claims_that_a_changed_study_does_not_decide_are_left_out(tmp_path: Path) -> None:
     path = good(tmp_path)
     names = [c.name for c in load_study(path, settings=["space.estimator=[avg]"]).claims]

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from zotune.study import Study, live
-from zotune.study.live import Lines, LiveTable, duration, snapshot
+from zotune.study.live import Lines, LiveTable, duration
+from zotune.study.snapshot import Snapshot, snapshot
 
 
 def trial(at: int, state: str, **last: Any) -> SimpleNamespace:
@@ -24,7 +25,7 @@ def trial(at: int, state: str, **last: Any) -> SimpleNamespace:
 TRIALS = [
     trial(1, "TERMINATED", loss=3.0, spent=100, status="exhausted"),
     trial(2, "TERMINATED", loss=9.0, spent=40),
-    trial(3, "RUNNING", loss=2.0, spent=20),
+    trial(3, "RUNNING", loss=2.0, best_loss=1.5, spent=20),
     trial(4, "ERROR"),
     trial(5, "PENDING"),
 ]
@@ -34,13 +35,14 @@ def test_a_snapshot_counts_states_and_what_is_spent() -> None:
     now = snapshot(TRIALS, 8)
     assert now.states == {"running": 1, "waiting": 4, "done": 1, "stopped early": 1, "failed": 1}
     assert (now.spent, now.budget, now.total) == (320, 800, 8)
-    assert now.bests == ((2.0, "avg q=3"),)
+    assert now.bests == ((3.0, "avg q=1"),)
+    assert now.lowest == ((1.5, "avg q=3"),)
     assert list(now.ended) == ["1", "2", "4"]
 
 
 def test_a_study_that_has_not_begun_is_a_snapshot_too() -> None:
     now = snapshot([], 3)
-    assert (now.share, now.bests, now.states["waiting"]) == (0.0, (), 3)
+    assert (now.share, now.bests, now.lowest, now.states["waiting"]) == (0.0, (), (), 3)
 
 
 def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +60,9 @@ def test_plain_lines_say_once_what_has_ended(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(live, "LINE_EVERY", 0.0)
     lines.show(snapshot(TRIALS, 5))
     last = out.getvalue().splitlines()[-1]
-    assert re.fullmatch(r"3/5 64% spent, best 2 \(avg q=3\), about \d+ s left", last), last
+    assert re.fullmatch(r"3/5 64% spent, best final loss 3 \(avg q=1\), about \d+ s left", last), (
+        last
+    )
 
 
 def on_problem(at: int, loss: float, folder: Path, **options: Any) -> SimpleNamespace:
@@ -108,13 +112,13 @@ def test_the_best_loss_is_told_of_each_problem_apart(
     assert said(many).endswith("; 2 (avg q=2 problem.seed=2); and of 2 more problems")
 
 
-def said(now: live.Snapshot) -> str:
+def said(now: Snapshot) -> str:
     """What a line says of the best, where nothing has ended since the line before."""
     out = StringIO()
     lines = Lines(Console(file=out, width=60), "mine")
     lines.show(now)
     lines.show(now)
-    return out.getvalue().splitlines()[-1].split(", best ")[1].rsplit(", ", 1)[0]
+    return out.getvalue().splitlines()[-1].split(", best final loss ")[1].rsplit(", ", 1)[0]
 
 
 def test_one_replicate_has_no_spread() -> None:
@@ -131,7 +135,8 @@ def test_the_live_table_has_states_spent_best_and_time() -> None:
     shown = out.getvalue()
     assert "1 running, 1 waiting, 1 done, 1 stopped early, 1 failed of 5" in shown
     assert "320 of 500 (64%)" in shown
-    assert "2 (avg q=3)" in shown
+    assert re.search(r"best final loss +3 \(avg q=1\)", shown)
+    assert re.search(r"lowest so far +1.5 \(avg q=3\)", shown)
     assert "time left not known yet" in shown
 
 
@@ -159,3 +164,43 @@ def test_time_left_is_told_when_the_pace_means_something(monkeypatch: pytest.Mon
     slow = left((0, 0), (61, 0.001), (122, 0.002))
     assert slow == [None, None, pytest.approx(122 * 499)]
     assert left((0, 1.0), (10, 1.0)) == [None, None]
+
+
+def test_what_is_best_so_far_never_rises_while_losses_do() -> None:
+    best, lowest = [], []
+    for loss, seen, state in (
+        (5.0, 5.0, "RUNNING"),
+        (9.0, 4.0, "RUNNING"),
+        (8.0, 4.0, "TERMINATED"),
+    ):
+        row: dict[str, Any] = {"loss": loss, "best_loss": seen, "spent": 50}
+        ended = trial(1, "TERMINATED", loss=7.0, best_loss=6.0, spent=100, status="exhausted")
+        now = snapshot([ended, trial(2, state, **row, status="exhausted")], 2)
+        best.append(now.bests[0])
+        lowest.append(now.lowest[0])
+    assert best == [(7.0, "avg q=1")] * 3
+    assert lowest == [(5.0, "avg q=2"), (4.0, "avg q=2"), (4.0, "avg q=2")]
+
+
+def test_before_the_first_end_a_line_says_what_was_seen_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "LINE_EVERY", 0.0)
+    out = StringIO()
+    lines = Lines(Console(file=out, width=60), "mine")
+    lines.show(snapshot([trial(3, "RUNNING", loss=2.0, best_loss=1.5, gap=0.5, spent=20)], 2))
+    assert "lowest loss so far 1.5 (avg q=3), time left" in out.getvalue()
+
+
+def test_lines_and_table_show_the_gap_where_it_is_known_as_the_summary_does() -> None:
+    known = trial(1, "TERMINATED", loss=-97.0, gap=3.0, spent=100, status="exhausted")
+    now = snapshot([known], 1)
+    assert now.ended == {"1": "avg q=1: done, gap 3 ± 0.5"}
+    assert (now.bests, now.measure) == (((3.0, "avg q=1"),), "gap")
+
+
+def test_a_trial_above_its_start_and_an_estimated_smoothness_are_told_with_the_best() -> None:
+    row = {"loss": 244.0, "start_loss": 7.5, "L": 0.44, "L_estimated": True}
+    now = snapshot([trial(1, "TERMINATED", **row, spent=100, status="exhausted")], 1)
+    assert now.bests == ((244.0, "avg q=1, above its start, L estimated (0.44)"),)
+    assert now.ended["1"].endswith("loss 244 ± 0.5, above its start, L estimated (0.44)")

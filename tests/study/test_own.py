@@ -20,6 +20,8 @@ from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.own import adopt, import_own, own_entries
+from zotune.reporting.records import Store
+from zotune.reporting.report import build
 from zotune.study import Study
 
 BESIDE = "def shifted(x):\n    return x - 1\n"
@@ -80,6 +82,32 @@ def test_a_study_names_what_a_file_of_mine_registers(own_file: Path, tmp_path: P
     alone = reported(STUDY["problem"], estimator="sign", q=2, budget=60, step="constant", eta=0.05)
     (entry,) = [b for b in found["best"] if (b["estimator"], b["q"]) == ("sign", 2)]
     assert entry["loss"] == alone.rows[-1]["loss"]
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_an_estimated_smoothness_is_told_in_tables_reports_and_verdicts(
+    own_file: Path, tmp_path: Path, store: str
+) -> None:
+    claims = [{"name": "blocks", "says": "Blocks help.", "not_rising": "q"}]
+    space = {"space": {"q": [2, 20]}, "fixed": {}, "replicates": 6, "claims": claims}
+    (tmp_path / "own.yaml").write_text(json.dumps(STUDY | space))
+    told = ["run", str(tmp_path / "own.yaml"), "--import", str(own_file), "--json"]
+    told += ["--tracking-uri", store, "--storage", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    run = reported(STUDY["problem"], q=2, budget=60, replicates=6)
+    assert run.smoothness is not None
+    assert found["best"][0]["smoothness"] == pytest.approx(float(run.smoothness.mean()))
+    assert all(entry["smoothness_estimated"] for entry in found["best"])
+    report = build(Store.open(store).read("own"))
+    assert found["verdicts"][0]["verdict"] == report.verdicts[0].verdict == "undecided"
+    why = "cannot be judged: L was estimated, so that the step is not the theory's"
+    assert found["verdicts"][0]["why"].startswith(why)
+    assert report.verdicts[0].why.startswith(why)
+    assert report.table["estimated_L"].tolist()[0] == pytest.approx(float(run.smoothness.mean()))
+    (best,) = report.sections[0].tables
+    assert all("L estimated (" in row[-1] for row in best.rows)
 
 
 @pytest.mark.usefixtures("shared_ray")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,6 +71,17 @@ def test_accuracy_is_shown_where_it_is_known() -> None:
     one.metrics["accuracy"] = 0.8125
     assert "accuracy" in shown(one)
     assert "0.812" in shown(one)
+
+
+def test_a_trial_above_its_start_is_not_called_best_without_saying_so() -> None:
+    one = result("a", 244.0)
+    assert re.search(r"best +│", shown(one))
+    one.metrics |= {"start_loss": 7.5, "L": 0.44, "L_estimated": True}
+    assert "best, above its start, L estimated (0.44)" in shown(one)
+    (entry,) = summed(one)
+    assert (entry.start_loss, entry.smoothness, entry.smoothness_estimated) == (7.5, 0.44, True)
+    one.metrics |= {"start_loss": 300.0, "L_estimated": False}
+    assert re.search(r"best +│", shown(one))
 
 
 SEEDS = STUDY.model_copy(update={"space": {"q": [1, 5], "eta": [1, 2], "problem.seed": [0, 10, 9]}})

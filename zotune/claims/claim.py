@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,6 +10,9 @@ from zotune.errors import ConfigError
 
 SMALLEST, LARGEST = "smallest", "largest"
 """Words for values: the least and the greatest of those that were run."""
+MEAN: Literal["mean"] = "mean"
+MEDIAN: Literal["median"] = "median"
+"""What of the final losses is compared."""
 KINDS = ("compare", "best", "not_falling", "not_rising", "over")
 
 
@@ -32,7 +35,10 @@ class Claim(_Part):
     one, the loss does not fall, or rise. ``over`` with ``within``: any two values of a setting end
     within this share of each other. ``within`` is a tolerance for the others too.
 
-    Shares are of the loss above its known minimum; of the loss itself where none is known.
+    Shares are of the loss above its known minimum; of the loss itself where none is known. They
+    compare means of its logarithm over replicates, or medians with ``measure: median``. With
+    ``across: problem.seed`` the instances of the problem are what is paired and counted, and each
+    instance's replicates are brought to one number first.
 
     >>> Claim(name="a", says="…", best={"q": 1}, where={"estimator": "avg"}).kind
     'best'
@@ -48,6 +54,9 @@ class Claim(_Part):
     not_rising: str | None = None
     over: str | None = None
     within: float | None = Field(None, gt=0)
+    measure: Literal["mean", "median"] = MEAN
+    across: str | None = None
+    """An option of the problem whose values are the units of replication; None: replicates are."""
 
     @model_validator(mode="after")
     def _has_one_kind(self) -> Claim:
@@ -70,7 +79,8 @@ class Claim(_Part):
 class Tuning(_Part):
     """Which setting is chosen anew for every configuration, by rows that do not judge.
 
-    The first ``replicates`` rows of each run choose, by their mean final loss; the others judge.
+    The first ``replicates`` rows of each run choose, by the measure that the claim is judged by;
+    the others judge. For a claim ``across`` instances the first so many instances choose.
     """
 
     over: str

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from zotune.claims.claim import Tuning
+from zotune.claims.measures import Measure, comparable
+from zotune.claims.signflip import Vector
 from zotune.errors import ConfigError
 
 Point = dict[str, Any]
 """A configuration, with dots in the names of a problem's options."""
-Vector = npt.NDArray[np.float64]
 
 THEORY, TUNED, AS_RUN = "theory", "tuned", "as run"
 NOT_SEARCHED = ("replicate", "replicates")
@@ -31,14 +31,29 @@ class Finals:
     losses: Sequence[float]
     minimum: float | None = None
     """The objective's lowest value, where it is known."""
+    smoothness_estimated: bool = False
+    """Whether L was estimated, so that the step is not the theory's."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A configuration with one comparable value for each unit of replication."""
+
+    config: Point
+    values: Vector
+    smoothness_estimated: bool = False
 
 
 @dataclass(frozen=True)
 class Field:
-    """Every configuration at one step size, with the rows that judge it."""
+    """Every configuration at one step size, with the values that judge it."""
 
     step: str
-    runs: list[Finals]
+    scale: str
+    """Whether values are logarithms, and differ by a ratio, or plain losses."""
+    runs: list[Compared]
+    units: list[str]
+    """Names of what is paired: ``replicate 3``, or ``problem.seed 3`` across instances."""
     remarks: dict[int, str] = field(default_factory=dict)
     """What is to be said of the chosen value, by the run's place."""
 
@@ -48,26 +63,71 @@ class Field:
         return [dict(run.config) for run in self.runs]
 
 
-def fields(runs: Iterable[Finals], tuning: Tuning | None) -> list[Field]:
+def fields(
+    runs: Iterable[Finals],
+    tuning: Tuning | None,
+    measure: Measure,
+    across: str | None = None,
+) -> list[Field]:
     """What there is to judge: all runs, or those at the theory's step and those at tuned ones."""
-    whole = _joined(list(runs))
+    joined, numbers = _joined(list(runs))
+    scale, values = comparable([run.losses for run in joined], [run.minimum for run in joined])
+    whole = [
+        Compared(dict(run.config), x, run.smoothness_estimated)
+        for run, x in zip(joined, values, strict=True)
+    ]
+    units = [f"replicate {number}" for number in numbers]
+    if across is not None:
+        whole, units = _by_instance(whole, across, measure)
     if tuning is None:
         at_theory = all(_has_theory_step(run.config) for run in whole)
-        return [Field(THEORY if at_theory else AS_RUN, whole)]
-    if any(len(run.losses) <= tuning.replicates for run in whole):
+        return [Field(THEORY if at_theory else AS_RUN, scale, whole, units)]
+    if len(units) <= tuning.replicates:
+        what = "replicates" if across is None else "instances"
         raise ConfigError(
-            f"{tuning.replicates} replicates choose {tuning.over}, and some must be left to judge; "
-            f"got {min(len(run.losses) for run in whole)} in all"
+            f"{tuning.replicates} {what} choose {tuning.over}, and some must be left to judge; "
+            f"got {len(units)} in all"
         )
-    judged = [_at_theory(whole, tuning)] if tuning.theory is not None else []
-    return [*judged, _tuned(whole, tuning)]
+    left = units[tuning.replicates :]
+    tuned, remarks = _tuned(whole, tuning, measure)
+    judged = [Field(TUNED, scale, tuned, left, remarks)]
+    if tuning.theory is not None:
+        judged.insert(0, Field(THEORY, scale, _at_theory(whole, tuning), left))
+    return judged
 
 
-def _joined(runs: list[Finals]) -> list[Finals]:
-    """One run a configuration; replicates that were trials of their own are put together."""
+def _by_instance(
+    runs: list[Compared], across: str, measure: Measure
+) -> tuple[list[Compared], list[str]]:
+    """One run for all instances of a configuration, each with the centre of its replicates."""
+    groups: dict[Hashable, dict[Any, Compared]] = {}
+    for run in runs:
+        if across not in run.config:
+            raise ConfigError(f"a claim is judged across {across}, and some runs have none")
+        groups.setdefault(_key(run.config, (across,)), {})[run.config[across]] = run
+    found = [dict(sorted(group.items())) for group in groups.values()]
+    instances = list(found[0])
+    if any(list(group) != instances for group in found):
+        raise ConfigError(f"runs must have the same values of {across}, and some lack one")
+    joined = [
+        Compared(
+            _without(group[instances[0]].config, across),
+            np.array([measure.centre(run.values) for run in group.values()]),
+            any(run.smoothness_estimated for run in group.values()),
+        )
+        for group in found
+    ]
+    return joined, [f"{across} {instance}" for instance in instances]
+
+
+def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
+    """One run a configuration, and the numbers of its replicates, which all have in common.
+
+    Replicates that were trials of their own are put together.
+    """
     groups: dict[Hashable, list[Finals]] = {}
     for nested in runs:
-        run = Finals(_flat(nested.config), nested.losses, nested.minimum)
+        run = replace(nested, config=_flat(nested.config))
         groups.setdefault(_key(run.config, NOT_SEARCHED), []).append(run)
     joined: list[Finals] = []
     rows: list[list[int]] = []
@@ -78,14 +138,14 @@ def _joined(runs: list[Finals]) -> list[Finals]:
             raise ConfigError("a configuration was run twice; judge one launch at a time")
         losses = [loss for run in group for loss in run.losses]
         config = {k: v for k, v in group[0].config.items() if k not in NOT_SEARCHED}
-        joined.append(Finals(config, losses, group[0].minimum))
+        joined.append(replace(group[0], config=config, losses=losses))
         rows.append([number for run in group for number in _numbers(run)])
     lengths = {len(run.losses) for run in joined}
     if len(lengths) > 1:
         raise ConfigError(f"runs must have equally many replicates, got {sorted(lengths)}")
     if any(numbers != rows[0] for numbers in rows):
         raise ConfigError("runs must have the same replicates, and some lack one that others have")
-    return joined
+    return joined, rows[0] if rows else []
 
 
 def _numbers(run: Finals) -> range:
@@ -111,43 +171,44 @@ def _has_theory_step(config: Mapping[str, Any]) -> bool:
     return config.get("step", THEORY) == THEORY and config.get("eta") in (None, 1)
 
 
-def _at_theory(runs: list[Finals], tuning: Tuning) -> Field:
-    """Runs at the theory's value, without the rows that choose, so that both steps are equal."""
+def _at_theory(runs: list[Compared], tuning: Tuning) -> list[Compared]:
+    """Runs at the theory's value, without what chooses, so that both steps are judged alike."""
     kept = [run for run in runs if run.config.get(tuning.over) == _theory(run, tuning)]
-    return Field(THEORY, [_judging(run, tuning) for run in kept])
+    return [_judging(run, tuning) for run in kept]
 
 
-def _theory(run: Finals, tuning: Tuning) -> float | None:
+def _theory(run: Compared, tuning: Tuning) -> float | None:
     if isinstance(tuning.theory, dict):
         return tuning.theory.get(str(run.config.get("estimator")))
     return tuning.theory
 
 
-def _tuned(runs: list[Finals], tuning: Tuning) -> Field:
-    """For each configuration the value with the lowest mean over the rows that choose."""
-    groups: dict[Hashable, list[Finals]] = {}
+def _tuned(
+    runs: list[Compared], tuning: Tuning, measure: Measure
+) -> tuple[list[Compared], dict[int, str]]:
+    """For each configuration the value with the lowest centre of what chooses, and a remark."""
+    groups: dict[Hashable, list[Compared]] = {}
     for run in runs:
         groups.setdefault(_key(run.config, (tuning.over,)), []).append(run)
-    chosen: list[Finals] = []
+    chosen: list[Compared] = []
     remarks: dict[int, str] = {}
     for group in groups.values():
         group.sort(key=lambda run: float(run.config[tuning.over]))
-        at = int(np.argmin([_mean(run.losses[: tuning.replicates]) for run in group]))
+        at = int(np.argmin([measure.centre(run.values[: tuning.replicates]) for run in group]))
         end = "largest" if at == len(group) - 1 else "smallest" if at == 0 else None
         remark = f"{tuning.over} {group[at].config[tuning.over]:g}"
         if end and len(group) > 1:
             remark += f", the {end} tried: a better one may lie beyond"
         remarks[len(chosen)] = remark
         chosen.append(_judging(group[at], tuning))
-    return Field(TUNED, chosen, remarks)
+    return chosen, remarks
 
 
-def _mean(losses: Sequence[float]) -> float:
-    """The mean, without overflow where single losses are near the largest number."""
-    return float((np.asarray(losses, float) / len(losses)).sum())
+def _judging(run: Compared, tuning: Tuning) -> Compared:
+    """The run without its tuned setting and without the values that chose it."""
+    left = run.values[tuning.replicates :]
+    return replace(run, config=_without(run.config, tuning.over), values=left)
 
 
-def _judging(run: Finals, tuning: Tuning) -> Finals:
-    """The run without its tuned setting and without the rows that chose it."""
-    config = {k: v for k, v in run.config.items() if k != tuning.over}
-    return Finals(config, run.losses[tuning.replicates :], run.minimum)
+def _without(config: Point, key: str) -> Point:
+    return {k: v for k, v in config.items() if k != key}

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from zotune.budget import Budget
@@ -132,7 +131,10 @@ def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
             "the theorem is about the step size of the theory (step: theory, eta: 1), "
             "and these runs took another"
         )
-    known, given = objective.L or inf, config.get("L")
+    known, given = objective.L, config.get("L")
+    if known is None:
+        taken = "an estimated one" if given is None else f"L = {given:g}"
+        raise NoBoundError(f"the function does not know its L, and these runs took {taken}")
     if given is not None and given < known:
         raise NoBoundError(f"the theorem needs L ≥ {known:.4g}, and these runs were given {given}")
     return float(given or known)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES
-from zotune.callbacks.page import KIND, LAUNCH
+from zotune.callbacks.hiding import LAUNCH
+from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES, L_ESTIMATED
+from zotune.callbacks.page import KIND
 from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
@@ -73,6 +74,10 @@ class TrialRecord:
     losses: tuple[float, ...] | None = None
     """The final loss of each replicate, where it was recorded."""
     error: str = ""
+    smoothness: float | None = None
+    """The L that the theory's step was divided by, in the mean over replicates."""
+    smoothness_estimated: bool = False
+    """Whether L was estimated, so that the step is not the theory's."""
 
     @property
     def spent(self) -> int:
@@ -219,6 +224,8 @@ class Store:
             curve=_curve(run, history, diverged=status == DIVERGED),
             losses=_losses(tags.get(FINAL_LOSSES)),
             error=tags.get("zotune.error", ""),
+            smoothness=run.data.metrics.get(f"{FINAL}L"),
+            smoothness_estimated=L_ESTIMATED in tags,
         )
 
     def _study_file(self, run_id: str) -> dict[str, Any]:

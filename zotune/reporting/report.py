@@ -138,6 +138,7 @@ def findings(series: Sequence[Series]) -> Iterator[str]:
         said = f"{title}: lowest final {figures.LABELS[measure]}, {_final(first, measure)}"
         if first.q is not None:
             said += f", with q = {first.q}{_tuned(first, series)}"
+        said += "".join(f", {remark}" for remark in first.remarks)
         if len(mine) > 1:
             said += f"; highest, {_final(last, measure)}, with q = {last.q}{_tuned(last, series)}"
         yield said + "."
@@ -212,7 +213,7 @@ def _best_table(series: Sequence[Series], chosen: Sequence[Series]) -> Table:
                 _final(one, measure),
                 f"{one.spent:,} of {one.budget:,}",
                 one.status,
-                "best" if one.last(measure) == lowest else "",
+                ", ".join([*(["best"] if one.last(measure) == lowest else []), *one.remarks]),
             ]
         )
     tried = len(series) // max(1, len(chosen))
@@ -288,6 +289,7 @@ def _table_rows(part: Part) -> pd.DataFrame:
                 "budget": one.budget,
                 "status": one.status,
                 **{key: one.last(key) for key in ENDS},
+                "estimated_L": one.estimated_smoothness,
                 **{key: one.last(key) for key in COUNTERS if key in one.points},
                 "best": id(one) in chosen,
             }

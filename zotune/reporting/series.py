@@ -6,9 +6,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from zotune.copies import without_copies
+from zotune.remarks import remarks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,8 @@ class Series:
     status: str
     names: tuple[str, ...] = ()
     """Of the trials behind it."""
+    estimated_smoothness: float | None = None
+    """The L that the step was divided by where it was estimated; None where it was not."""
 
     @property
     def q(self) -> int | None:
@@ -71,6 +75,12 @@ class Series:
         """Whether any trial behind it has."""
         return "diverged" in self.status.split(", ")
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said wherever it may be called the best."""
+        start = float(self.points["loss"].iloc[0])
+        return remarks(self.last("loss"), start, self.estimated_smoothness)
+
     def last(self, column: str) -> float | None:
         """The last value of a column, None where it is not known."""
         if column not in self.points:
@@ -82,7 +92,16 @@ class Series:
 def from_run(run: Run | WeightsRun) -> Series:
     """The series of a run of this process."""
     points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1)
-    return Series(run.config.model_dump(), points, run.config.replicates, run.status)
+    from zotune.run import Run
+
+    known = run.smoothness if isinstance(run, Run) and run.smoothness_estimated else None
+    return Series(
+        config=run.config.model_dump(),
+        points=points,
+        replicates=run.config.replicates,
+        status=run.status,
+        estimated_smoothness=None if known is None else float(known.mean()),
+    )
 
 
 def from_trials(trials: Iterable[TrialRecord]) -> list[Series]:
@@ -110,12 +129,14 @@ def _spent(trial: TrialRecord) -> float:
 def _pooled(group: list[TrialRecord]) -> Series:
     sizes = [int(trial.config.get("replicates") or 1) for trial in group]
     words = sorted({trial.status for trial in group})
+    estimates = [t.smoothness for t in group if t.smoothness_estimated and t.smoothness is not None]
     return Series(
         config=group[0].config,
         points=pool([_held(trial, group) for trial in group], sizes),
         replicates=sum(sizes),
         status=words[0] if len(words) == 1 else ", ".join(words),
         names=tuple(trial.name for trial in group),
+        estimated_smoothness=fmean(estimates) if estimates else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
+from zotune.claims import Claim, Finals, Tuning, Verdict, assumptions, judge, not_judged
 from zotune.errors import ConfigError
 from zotune.reporting.drawing import number
 from zotune.reporting.page import Table
@@ -31,7 +31,8 @@ def verdicts_on(launch: LaunchRecord) -> tuple[list[Verdict], str]:
 
 
 def _finals(trial: TrialRecord) -> Finals:
-    return Finals(trial.config, trial.losses or (), _minimum(trial))
+    estimated = trial.smoothness_estimated
+    return Finals(trial.config, trial.losses or (), _minimum(trial), estimated)
 
 
 def _minimum(trial: TrialRecord) -> float | None:
@@ -56,15 +57,12 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             if verdict.low is not None or verdict.high is not None
             else "",
             "" if verdict.p is None else f"{verdict.p:.2g}",
-            str(verdict.pairs),
+            f"{verdict.pairs} {'instances' if verdict.across else 'replicates'}",
             verdict.why,
         ]
         for verdict in verdicts
     ]
-    note = (
-        "Estimates compare final losses, paired over replicates; p by exact sign flips, adjusted "
-        "by Holm over the study's claims at one step."
-    )
+    note = f"Estimates compare final losses in pairs. {assumptions(verdicts)}"
     return Table("Verdicts on the study's claims", columns, rows, note)
 
 

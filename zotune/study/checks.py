@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from zotune.claims import Tuning
-from zotune.claims.comparing import pairs
 from zotune.errors import ConfigError, nearest
+from zotune.study.claim_checks import claim_complaints, tuning_complaints
 from zotune.study.model import Study
 from zotune.study.points import MOST, block_problem, check_step, combinations, over_weights, size
 from zotune.study.shape import (
     GRID,
-    NO_SCHEDULER,
     OPTUNA,
     RANDOM,
     TRIALS,
@@ -35,7 +33,9 @@ def complaints(data: Mapping[str, Any]) -> list[Complaint]:
     if not found:
         study = Study.unchecked(data)
         found = [*_replicates(study), *_search(study), *_space(study)]
-        found += [] if found else [*_within(study), *_tuning(study), *claim_complaints(study)]
+        found += (
+            [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
+        )
     return list(dict.fromkeys(found))
 
 
@@ -118,57 +118,6 @@ def _blocks(study: Study) -> Iterator[Complaint]:
         )
 
 
-def _tuning(study: Study) -> Iterator[Complaint]:
-    """A setting that is searched, and replicates that are left to judge."""
-    tuning = study.tuning
-    if tuning is None:
-        return
-    if tuning.over not in study.space:
-        yield Complaint(
-            ("tuning", "over"),
-            f"tuning is over a searched setting, and {tuning.over!r} is not in space"
-            f"{nearest(tuning.over, study.space)}; space has {', '.join(study.space)}",
-        )
-    if tuning.replicates >= study.replicates:
-        yield Complaint(
-            ("tuning", "replicates"),
-            f"{tuning.replicates} replicates tune and none of {study.replicates} is left to judge; "
-            "raise replicates at the top of the file",
-        )
-    yield from _tuned_values(study, tuning)
-
-
-def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
-    """Numbers to choose from, among them the theory's."""
-    values = study.grid.get(tuning.over, [])
-    odd = [v for v in values if isinstance(v, bool) or not isinstance(v, int | float)]
-    if odd:
-        yield Complaint(
-            ("tuning", "over"), f"tuning chooses among numbers, and {tuning.over} has {odd[0]!r}"
-        )
-        return
-    if tuning.theory is None or tuning.over not in study.space:
-        return
-    if tuning.over in study.sampled:
-        yield Complaint(
-            ("tuning", "theory"),
-            f"{tuning.over} is drawn, and no trial has the theory's exactly; leave theory out",
-        )
-        return
-    named = tuning.theory if isinstance(tuning.theory, dict) else {"": tuning.theory}
-    for value in named.values():
-        if value not in values:
-            yield Complaint(
-                ("tuning", "theory"),
-                f"theory {value:g} is not among the values of {tuning.over}, "
-                f"{', '.join(f'{v:g}' for v in values)}; add it, or leave theory out",
-            )
-    estimators = study.grid.get("estimator", [study.fixed.get("estimator", "align")])
-    missing = [e for e in estimators if e not in named] if "" not in named else []
-    if missing:
-        yield Complaint(("tuning", "theory"), f"theory says nothing of estimator {missing[0]}")
-
-
 def _within(study: Study) -> Iterator[Complaint]:
     """Lists of values, or what --set has fixed of them, that leave something to compare."""
     known = {**study.space, **study.fixed}
@@ -188,34 +137,3 @@ def _within(study: Study) -> Iterator[Complaint]:
             ("within",),
             "within names all that is searched, and leaves nothing to compare; name less",
         )
-
-
-def claim_complaints(study: Study) -> Iterator[Complaint]:
-    """Claims that are about nothing in the space, or about runs that end at different times."""
-    if not study.claims:
-        return
-    if study.scheduler != NO_SCHEDULER or study.stop.loss is not None or study.stop.plateau:
-        yield Complaint(
-            ("claims",),
-            "claims compare runs at the end of the budget; leave scheduler and stop out",
-        )
-    chosen = study.tuning.over if study.tuning else None
-    drawn = [key for key in study.sampled if key != chosen]
-    if drawn or study.search.algorithm == OPTUNA:
-        yield Complaint(("claims",), "claims are about lists of values; use search grid, or tuning")
-        return
-    fixed = {key: value for key, value in study.fixed.items() if key not in study.space}
-    points = [
-        fixed | {key: value for key, value in point.items() if key != chosen}
-        for point in study.partition[0]
-    ]
-    points = [point for at, point in enumerate(points) if point not in points[:at]]
-    names = [claim.name for claim in study.claims]
-    for at, claim in enumerate(study.claims):
-        path = ("claims", str(at))
-        if claim.name in names[:at]:
-            yield Complaint(path, f"two claims are named {claim.name}; rename one")
-        try:
-            pairs(claim, points)
-        except ConfigError as error:
-            yield Complaint(path, f"claim {claim.name}: {error}")

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from zotune.copies import without_copies
+from zotune.remarks import remarks
 from zotune.study.points import PROBLEM, label, place, setting, short
 from zotune.study.running import Outcome
 from zotune.study.verdicts import verdicts_of
@@ -49,11 +50,23 @@ class Entry:
     """Independent runs behind the loss; of one alone nothing is known of its spread."""
     accuracy: float | None = None
     """Of a model on its validation data, where it names classes."""
+    start_loss: float | None = None
+    """The loss before the first step."""
+    smoothness: float | None = None
+    """The L that the theory's step was divided by; None for other steps."""
+    smoothness_estimated: bool = False
+    """Whether L was estimated, so that the step is not the theory's."""
 
     @property
     def instance(self) -> dict[str, Any]:
         """The options of the problem among the searched keys: which function was minimised."""
         return {key: value for key, value in self.searched.items() if key.startswith(PROBLEM)}
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said wherever it may be called the best."""
+        estimated = self.smoothness if self.smoothness_estimated else None
+        return remarks(self.loss, self.start_loss, estimated)
 
 
 @dataclass(frozen=True)
@@ -112,7 +125,15 @@ def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> En
         trials=tuple(row["trial_id"] for row in rows),
         replicates=len(rows) * config.get("replicates", 1),
         accuracy=fmean(accuracies) if accuracies else None,
+        start_loss=_mean_of(rows, "start_loss"),
+        smoothness=_mean_of(rows, "L"),
+        smoothness_estimated=any(row.get("L_estimated") for row in rows),
     )
+
+
+def _mean_of(rows: list[dict[str, Any]], key: str) -> float | None:
+    known = [row[key] for row in rows if row.get(key) is not None]
+    return fmean(known) if known else None
 
 
 def _status(rows: list[dict[str, Any]], unfinished: str) -> str:
@@ -192,7 +213,7 @@ def best_table(best: list[Entry], title: str) -> Table:
         whose = (entry.instance, entry.estimator)
         same = [other for other in best if (other.instance, other.estimator) == whose]
         marks = ["best"] if entry is min(same, key=lambda e: e.loss) else []
-        marks += [entry.status] if entry.status != "exhausted" else []
+        marks += [*entry.remarks, *([entry.status] if entry.status != "exhausted" else [])]
         value = entry.gap if gaps and entry.gap is not None else entry.loss
         spread = f"{entry.loss_std:.2g}" if entry.replicates > 1 else ""
         accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3g}"

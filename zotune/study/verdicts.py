@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from zotune.claims import Finals, Verdict, judge, not_judged
+from zotune.claims import Finals, Verdict, assumptions, judge, not_judged
 from zotune.curve import DIVERGED, EXHAUSTED
 from zotune.errors import ConfigError
 from zotune.run import Run, load_run
@@ -48,7 +48,8 @@ def finals_of(run: Run | WeightsRun) -> Finals:
     start, last = (torch.as_tensor(loss).reshape(-1) for loss in (state.start_loss, state.loss))
     diverged = torch.as_tensor(state.diverged).reshape(-1)
     losses = torch.where(diverged, torch.maximum(start, last), last).tolist()
-    return Finals(run.config.model_dump(), losses, run.minimum)
+    estimated = isinstance(run, Run) and run.smoothness_estimated
+    return Finals(run.config.model_dump(), losses, run.minimum, estimated)
 
 
 def verdict_table(verdicts: Sequence[Verdict], title: str = "claims") -> Table:
@@ -56,6 +57,7 @@ def verdict_table(verdicts: Sequence[Verdict], title: str = "claims") -> Table:
     from rich.table import Table
 
     shown = Table("claim", "step", "verdict", "p", "why", title=title, title_justify="left")
+    shown.caption, shown.caption_justify = assumptions(verdicts), "left"
     for verdict in verdicts:
         word = f"[{STYLES[verdict.verdict]}]{verdict.verdict}[/]"
         p = "" if verdict.p is None else f"{verdict.p:.2g}"

@@ -1,0 +1,57 @@
+"""Which runs a page leaves out: those that end above their start, where others do not.
+
+One run that has diverged makes the axis of all others useless. It is left out, and said so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+LAUNCH = "zotune.launch_id"
+LOSS, FINAL_LOSS = "loss", "final_loss"
+PROBLEM = "problem."
+
+
+def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:
+    """Ids of runs whose final loss is above the start of their launch and problem.
+
+    Trials of one launch on one problem share their start. Where all of them end above it, and for
+    runs that have not ended, there is nothing to hide.
+    """
+    groups: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        if FINAL_LOSS in run.data.metrics and LOSS in run.data.metrics:
+            groups[_launch_and_problem(run)].append(run)
+    hidden: list[str] = []
+    for group in groups.values():
+        start = _start(client, group[0])
+        above = [run.info.run_id for run in group if run.data.metrics[FINAL_LOSS] > start]
+        hidden += above if len(above) < len(group) else []
+    return hidden
+
+
+def _launch_and_problem(run: Run) -> tuple[str, ...]:
+    options = sorted(item for item in run.data.params.items() if item[0].startswith(PROBLEM))
+    return (run.data.tags.get(LAUNCH, ""), *(f"{key}={value}" for key, value in options))
+
+
+def _start(client: MlflowClient, run: Run) -> float:
+    """The loss before the first step."""
+    history = client.get_metric_history(run.info.run_id, LOSS)
+    return float(min(history, key=lambda metric: metric.step).value)
+
+
+def hiding_notice(hidden: int, runs: int) -> str:
+    """What a person is told of hidden runs; nothing where there are none."""
+    if not hidden:
+        return ""
+    ends, them = (
+        ("ends above its start", "it") if hidden == 1 else ("end above their start", "them")
+    )
+    return f"{hidden} of {runs} runs {ends}, hidden here; zotune ui --all shows {them}"

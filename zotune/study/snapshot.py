@@ -1,0 +1,127 @@
+"""A study at one moment: how far its trials are, and which of them are the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.finding import STUDY_FILE
+from zotune.remarks import remarks
+from zotune.study.points import PROBLEM, label, setting
+from zotune.study.studyfile import parse_document
+
+STATES = {"RUNNING": "running", "PENDING": "waiting", "PAUSED": "waiting", "TERMINATED": "done"}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A study at one moment."""
+
+    total: int
+    states: Mapping[str, int]
+    spent: int
+    budget: int
+    bests: tuple[tuple[float, str], ...]
+    """Of the trials that have ended on each instance of the problem, the lowest final value, the
+    gap where it is known and else the loss, and whose it is: what the table at the end shows."""
+    lowest: tuple[tuple[float, str], ...]
+    """The lowest loss that any trial has seen so far on each instance, and whose it is."""
+    measure: str = "loss"
+    """What the final values are: gap or loss."""
+    ended: Mapping[str, str] = field(default_factory=dict)
+    """A line for each trial that has ended, by its id."""
+
+    @property
+    def share(self) -> float:
+        """The part of all budgets that is spent, counting what ended early as spent."""
+        return self.spent / self.budget if self.budget else 0.0
+
+
+def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
+    """What Tune's trials say."""
+    states = {"running": 0, "waiting": 0, "done": 0, "stopped early": 0, "failed": 0}
+    spent = budget = 0
+    bests: dict[str, tuple[float, str]] = {}
+    lowest: dict[str, tuple[float, str]] = {}
+    ended, measure = {}, "loss"
+    seen = list(trials)
+    for trial in seen:
+        last, limit = trial.last_result or {}, trial.config.get("budget", 0)
+        early = trial.status == "TERMINATED" and last.get("status") not in (EXHAUSTED, DIVERGED)
+        state = "stopped early" if early else STATES.get(trial.status, "failed")
+        states[state] += 1
+        over = state not in ("running", "waiting")
+        spent += limit if over else last.get("spent", 0)
+        budget += limit
+        loss, options = last.get("loss"), _options_of(trial)
+        named = trial_label(trial.config, options)
+        which = repr([setting(trial.config, key) for key in options])
+        if loss is not None:
+            _keep_lowest(lowest, which, last.get("best_loss", loss), named)
+            measure = "loss" if last.get("gap") is None else "gap"
+        if over and state != "failed" and loss is not None:
+            told = ", ".join([named, *_remarks(last)])
+            _keep_lowest(bests, which, last[measure], told)
+        if over:
+            word = DIVERGED if last.get("status") == DIVERGED else state
+            ended[trial.trial_id] = f"{named}: {word}{_end(trial, measure)}"
+    waiting = max(0, total - len(seen))
+    states["waiting"] += waiting
+    budget += waiting * (budget // max(1, len(seen)))
+    return Snapshot(
+        max(total, len(seen)),
+        states,
+        spent,
+        budget,
+        tuple(bests.values()),
+        tuple(lowest.values()),
+        measure,
+        ended,
+    )
+
+
+def _keep_lowest(kept: dict[str, tuple[float, str]], which: str, value: float, named: str) -> None:
+    """Keep a value and whose it is, unless a lower one is kept."""
+    if which not in kept or value < kept[which][0]:
+        kept[which] = (value, named)
+
+
+def _end(trial: Any, measure: str) -> str:
+    """What a trial has ended with; nothing of one that has no loss."""
+    last = trial.last_result or {}
+    if last.get("loss") is None:
+        return ""
+    spread = f" ± {last['loss_std']:.2g}" if trial.config.get("replicates", 1) > 1 else ""
+    return ", ".join([f", {measure} {last[measure]:.6g}{spread}", *_remarks(last)])
+
+
+def _remarks(last: Mapping[str, Any]) -> list[str]:
+    estimated = last.get("L") if last.get("L_estimated") else None
+    return remarks(last["loss"], last.get("start_loss"), estimated)
+
+
+def _options_of(trial: Any) -> tuple[str, ...]:
+    """The options of the problem that the trial's study searches; none of a trial without one."""
+    place = getattr(trial, "path", None)
+    return _searched_options(Path(place).parent / STUDY_FILE) if place else ()
+
+
+@cache
+def _searched_options(file: Path) -> tuple[str, ...]:
+    """Those with several values in the study of a launch's folder: Tune's trials do not tell."""
+    if not file.is_file():
+        return ()
+    space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space") or {}
+    several = (key for key, axis in space.items() if not isinstance(axis, list) or len(axis) > 1)
+    return tuple(key for key in several if key.startswith(PROBLEM))
+
+
+def trial_label(config: Mapping[str, Any], options: Iterable[str] = ()) -> str:
+    """A trial for a person, with those options of its problem."""
+    keys = ("estimator", "q", "eta", *options, "replicate")
+    point = {key: setting(config, key) for key in keys}
+    return label({key: value for key, value in point.items() if value is not None})
