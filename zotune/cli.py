@@ -231,7 +231,7 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
 )
 @click.option("--json", "as_json", is_flag=True, help="For a machine.")
 def export_command(source: str, output: Path, as_json: bool) -> None:
-    """Write the language model of SOURCE for from_pretrained.
+    """Write the language model of SOURCE, and say which function loads it.
 
     SOURCE is a launch's folder (its best trial is taken), a study's (its newest launch), a
     trial's, a checkpoint, or the id of an MLflow run.

@@ -17,6 +17,14 @@ PROMPT = {"head": "words", "template": "{text} it is"}
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"head": "liner"}, r"problem\.head 'liner' is not known \(did you mean 'linear'\?\)"),
     ({"pooling": "max"}, r"problem\.pooling 'max' is not known"),
+    (
+        {"head": "own", "pooling": "mean"},
+        r"pooling is for head: linear, got head='own' and pooling",
+    ),
+    (
+        PROMPT | {"words": ["a", "b"], "pooling": "last"},
+        r"pooling is for head: linear, got head='wo",
+    ),
     ({"dtype": "float64"}, r"problem\.dtype 'float64' is not known.*bfloat16, float16, float32"),
     ({"batch": 0}, r"problem\.batch must be a whole number of at least 1, got 0"),
     ({"max_length": "long"}, r"problem\.max_length must be a whole number of at least 1, got 'lo"),
@@ -26,7 +34,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"text": ["a", "b", "c"]}, r"problem\.text must be one or two columns, got \['a', 'b', 'c'\]"),
     ({"labels": ["a", "a"]}, r"problem\.labels must be different names, got \['a', 'a'\]"),
     ({"head": "words"}, r"problem\.words and problem\.head belong together"),
-    ({"words": ["a", "b"]}, r"belong together.*got head='linear' and words=\['a', 'b'\]"),
+    ({"words": ["a", "b"]}, r"belong together.*got head=None and words=\['a', 'b'\]"),
     ({"head": "words", "words": ["bad", "good"]}, r"problem\.template is missing.*'\{text\} It"),
     (PROMPT | {"words": [False, True]}, r"problem\.words has False, which is how YAML reads yes"),
     (PROMPT | {"words": {"bad": False, "good": True}}, r"problem\.words has False.*in quotes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    pipeline,
 )
 
 from tests.language.conftest import made, needs_minilm, parameters, write_rows
@@ -20,7 +24,10 @@ from zotune import minimize
 from zotune.addresses import Keys
 from zotune.checkpoint import FILENAME
 from zotune.cli import main
+from zotune.errors import ConfigError
 from zotune.language.exported import load_classifier
+from zotune.language.heads import Pooled
+from zotune.language.made import VOCABULARY, tiny_tokenizer
 from zotune.language.objective import LanguageModel
 from zotune.language.options import Options
 
@@ -93,15 +100,13 @@ def test_a_head_keeps_the_order_of_its_classes_whatever_the_data_call_them(tmp_p
     LanguageModel(first).export(tmp_path / "model")
     own: dict[str, Any] = {"model": str(tmp_path / "model"), "dataset": path, "validation": path}
     assert Options(head="own", **own).prepared().labels == ("Good", "Bad")
-    assert Options(**own).prepared().labels == ("Bad", "Good")
+    assert Options(head="linear", **own).prepared().labels == ("Bad", "Good")
 
 
-def test_a_mean_pooled_model_is_a_base_model_with_its_head_beside_it(
-    tmp_path: Path, keys: Keys
-) -> None:
+def test_a_mean_pooled_model_is_a_base_model_beside_its_head(tmp_path: Path, keys: Keys) -> None:
     objective = disturbed(pooling="mean")
     objective.export(tmp_path)
-    AutoModel.from_pretrained(tmp_path)
+    AutoModel.from_pretrained(tmp_path / "backbone")
     classifier = load_classifier(tmp_path)
     texts = ["the film is very good .", "a dull story ."]
     found = classifier.probabilities(texts)
@@ -117,8 +122,73 @@ def test_a_mean_pooled_model_is_a_base_model_with_its_head_beside_it(
 def test_a_real_encoder_is_exported_whole(tmp_path: Path) -> None:
     objective = made(model="minilm", pooling="mean", trainable="head")
     objective.export(tmp_path)
-    assert AutoModel.from_pretrained(tmp_path).config.model_type == "bert"
+    assert AutoModel.from_pretrained(tmp_path / "backbone").config.model_type == "bert"
     assert load_classifier(tmp_path).labels == ("bad", "good")
+
+
+def a_bert(folder: Path, **config: Any) -> str:
+    """A saved BERT with a classification head of its own, and its tokenizer."""
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 128}
+    layers = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": VOCABULARY}
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig(**sizes, **layers, **config))
+    model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+TEXTS = ["the film is very good .", "a dull story ."]
+
+
+@pytest.mark.parametrize("config", [{}, {"problem_type": "multi_label_classification"}])
+@pytest.mark.parametrize("trainable", ["all", "head", "lora"])
+def test_a_model_with_a_head_is_exported_with_it_for_a_pipeline(
+    trainable: str, config: dict[str, str], tmp_path: Path
+) -> None:
+    objective = disturbed(model=a_bert(tmp_path / "bert", **config), trainable=trainable)
+    assert objective.options.head == "own"
+    objective.export(tmp_path / "export")
+    answers: Any = pipeline("text-classification", str(tmp_path / "export"))(TEXTS, top_k=None)
+    theirs = [{one["label"]: one["score"] for one in answer} for answer in answers]
+    coded = objective.prepared.tokenizer(TEXTS)["input_ids"]
+    tokens = type(objective.prepared.train)(coded, None, [0, 0], 0, 128)
+    ours = logits(objective, tokens.batch([0, 1], torch.device("cpu"))).softmax(-1)
+    for answer, expected in zip(theirs, ours.tolist(), strict=True):
+        assert answer == pytest.approx(dict(zip(("bad", "good"), expected, strict=True)), abs=1e-5)
+    assert ours[0].tolist() != pytest.approx(ours[1].tolist(), abs=1e-5)
+    found = load_classifier(tmp_path / "export").probabilities(TEXTS)
+    torch.testing.assert_close(found, ours, rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_that_transformers_cannot_load_is_loaded_by_us_and_refused_by_a_pipeline(
+    tmp_path: Path,
+) -> None:
+    objective = disturbed(model=a_bert(tmp_path / "bert"), head="linear", pooling="cls")
+    objective.export(tmp_path / "export")
+    assert objective.prepared.load_with == "zotune.language.load_classifier"
+    assert isinstance(load_classifier(tmp_path / "export").module, Pooled)
+    with pytest.raises((OSError, ValueError)):
+        pipeline("text-classification", str(tmp_path / "export"))
+
+
+def test_pooling_is_refused_where_the_model_has_a_head_of_its_own(tmp_path: Path) -> None:
+    message = r"problem\.pooling is for a linear head, and '.*bert' has a head of its own; leave"
+    with pytest.raises(ConfigError, match=message) as caught:
+        Options(model=a_bert(tmp_path / "bert"), pooling="mean").check()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_export_from_before_heads_were_chosen_is_read_as_it_was_written(tmp_path: Path) -> None:
+    objective = disturbed(pooling="mean")
+    objective.export(tmp_path)
+    expected = load_classifier(tmp_path).probabilities(TEXTS)
+    for path in (tmp_path / "backbone").iterdir():
+        path.rename(tmp_path / path.name)
+    (tmp_path / "backbone").rmdir()
+    settings = json.loads((tmp_path / "zotune.json").read_text())
+    del settings["options"]["head"]
+    (tmp_path / "zotune.json").write_text(json.dumps(settings))
+    assert torch.equal(load_classifier(tmp_path).probabilities(TEXTS), expected)
 
 
 def test_a_run_of_no_language_model_is_told_so_with_what_reads_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from transformers import AutoModelForSequenceClassification
 
 import zotune
-from tests.language.conftest import REAL_DATA, made, needs_minilm, needs_real_data
+from tests.language.conftest import REAL_DATA, SMALL, made, needs_minilm, needs_real_data
 from zotune.cli import main
 from zotune.config import parse_config
 from zotune.errors import CheckpointError, ConfigError
@@ -21,7 +21,7 @@ from zotune.language import export_run, load_classifier
 from zotune.language.preparation import prepare
 from zotune.run import load_run, save_loop
 from zotune.study import Study, load_study
-from zotune.study.command import Request, _lost_claims
+from zotune.study.command import Request, _lost_claims, loaders
 from zotune.study.studyfile import StudyError, shipped_studies
 from zotune.weights.loop import WeightsLoop
 
@@ -186,6 +186,31 @@ def test_a_launch_gives_its_best_trial(tmp_path: Path) -> None:
     exported = export_run(tmp_path, tmp_path / "model")
     assert exported.loss == min(losses.values())
     assert exported.load_with.endswith("SequenceClassification.from_pretrained")
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"head": "own"}])
+def test_what_a_run_says_of_its_export_is_what_the_export_says(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    loop, state, _ = finished(made(**options), estimator="avg", q=1, budget=10, eta=1.0)
+    save_loop(loop, state, tmp_path / "state.safetensors")
+    exported = export_run(tmp_path / "state.safetensors", tmp_path / "model")
+    assert loaders(study_of(**options)) == exported.load_with
+    searched = study_of(space={"q": [1], "problem.pooling": ["last", "mean"]})
+    assert loaders(searched) == (
+        "transformers.AutoModelForSequenceClassification.from_pretrained or "
+        "zotune.language.load_classifier"
+    )
+
+
+def study_of(space: dict[str, Any] | None = None, **options: Any) -> Study:
+    return Study(
+        name="s",
+        problem={"name": "language-model"} | SMALL | options,
+        budget=10,
+        space=space or {"q": [1]},
+        fixed={"estimator": "avg", "step": "constant", "eta": 1.0},
+    )
 
 
 def test_exports_that_cannot_be_are_refused(tmp_path: Path) -> None:

@@ -161,6 +161,25 @@ def test_the_best_step_of_each_q_is_the_one_with_the_lowest_loss() -> None:
     assert any("At the edge" in note for note in drawing.notes) == bool({0.5, 2.0} & set(chosen))
 
 
+@pytest.mark.parametrize("q", [(3,), (1, 10)])
+@pytest.mark.parametrize("estimators", [["avg"], ["avg", "align"]])
+@pytest.mark.parametrize("draw", [figures.best_steps, figures.final])
+def test_points_stand_around_the_tick_of_their_q(
+    draw: Any, estimators: list[str], q: tuple[int, ...]
+) -> None:
+    series = series_of(PROBLEM, q=q, eta=1.0)
+    drawing = draw([one for one in series if one.config["estimator"] in estimators])
+    drawing.settle()
+    (axis,) = drawing.figure.axes
+    assert axis.get_xticks().tolist() == list(q)
+    x = np.array([mark.x for mark in drawing.marks])
+    assert np.exp(np.log(x).mean(0)) == pytest.approx(q)
+    low, high = np.log(axis.get_xlim())
+    assert np.ptp(np.log(x), axis=0).max() < 0.1 * (high - low)
+    if len(q) == 1:
+        assert (low + high) / 2 == pytest.approx(np.log(q[0]))
+
+
 def test_loss_by_step_rings_the_lowest_and_ends_at_the_start() -> None:
     drawing = figures.losses_by_step([*tuned(), *series_of(PROBLEM, eta=50.0)])
     axis = drawing.figure.axes[0]

@@ -17,11 +17,6 @@ from zotune.objectives import PROBLEMS
 from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
 
 PROBLEM = "language-model"
-LOADERS = {
-    "linear": "zotune.language.load_classifier",
-    "own": "transformers.AutoModelForSequenceClassification.from_pretrained",
-    "words": "transformers.AutoModelForCausalLM.from_pretrained",
-}
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -40,7 +35,7 @@ class Exported:
 
 
 def export_run(source: Any, folder: str | Path) -> Exported:
-    """Write the model of a finished run to a folder that ``from_pretrained`` loads.
+    """Write the model of a finished run to a folder, for the function that ``load_with`` names.
 
     Args:
         source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint, of a trial (its
@@ -56,10 +51,8 @@ def export_run(source: Any, folder: str | Path) -> Exported:
         run = _weights_run(path)
         objective = _objective(run, path)
         objective.export(folder)
-    last = run.rows[-1]
-    return Exported(
-        folder, path, repr(run), last["loss"], last["accuracy"], _loader(objective, folder)
-    )
+    last, load_with = run.rows[-1], objective.prepared.load_with
+    return Exported(folder, path, repr(run), last["loss"], last["accuracy"], load_with)
 
 
 def _weights_run(path: Path) -> WeightsRun:
@@ -90,14 +83,6 @@ def _objective(run: WeightsRun, path: Path) -> Any:
     for name, weight in run.weights().items():
         objective.trained[name].data.copy_(weight)
     return objective
-
-
-def _loader(objective: Any, folder: Path) -> str:
-    from zotune.language.heads import HEAD_WEIGHTS
-
-    head = objective.options.head
-    apart = head == "linear" and (folder / HEAD_WEIGHTS).is_file()
-    return LOADERS[head if apart or head == "words" else "own"]
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from zotune.errors import ConfigError
 from zotune.language.examples import Examples
-from zotune.language.heads import HEAD_WEIGHTS, Classifier, Pooled
-from zotune.language.loading import build_classifier, load_config, load_tokenizer
+from zotune.language.heads import BACKBONE, HEAD_WEIGHTS, Classifier, Pooled
+from zotune.language.loading import build_classifier, fit_options, load_config, load_tokenizer
 from zotune.language.options import Options
 from zotune.language.places import Place, find_model
 from zotune.language.preparation import Prepared
@@ -75,8 +75,10 @@ def load_classifier(folder: str | Path) -> ExportedClassifier:
     if not (folder / SETTINGS).is_file():
         raise ConfigError(f"{folder.absolute()} has no {SETTINGS}; give a folder of zotune export")
     settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    options = Options(model=str(folder), **settings["options"])
-    place: Place = find_model(str(folder), "main", weights=True)
+    within = folder / BACKBONE if (folder / BACKBONE).is_dir() else folder
+    place: Place = find_model(str(within), "main", weights=True)
+    given = {"head": "linear"} | settings["options"]  # early exports left out what was the default
+    options = fit_options(Options(model=str(within), **given), place)
     labels, tokenizer = tuple(settings["labels"]), load_tokenizer(place)
     config = load_config(place, labels, tokenizer.pad_token_id, options)
     module = build_classifier(place, config, settings["word_tokens"], labels, options)

@@ -15,6 +15,8 @@ from zotune.language.tokens import Batch
 
 HEAD_WEIGHTS = "head.safetensors"
 """Where a head goes that the architecture has no place for."""
+BACKBONE = "backbone"
+"""Where the model goes then. Beside its head, transformers would load it with a random one."""
 
 
 class Classifier(nn.Module):
@@ -22,6 +24,8 @@ class Classifier(nn.Module):
 
     inner: nn.Module
     """Hugging Face's model."""
+    load_with: str
+    """The function that loads an export with everything that was trained."""
 
     def forward(self, batch: Batch) -> Tensor:
         """One logit a class for each example."""
@@ -42,9 +46,11 @@ class Classifier(nn.Module):
             return {}
         return {self._name(embedding): sorted_tokens(batch)}
 
-    def save(self, folder: Path) -> None:
-        """Write the model with its head for ``from_pretrained``."""
-        raise NotImplementedError
+    def save(self, folder: Path) -> Path:
+        """Write the model with its head for ``load_with``; return where the model itself is."""
+        model: Any = self.inner
+        model.save_pretrained(folder)
+        return folder
 
     def _embedding(self) -> Tensor | None:
         inner: Any = self.inner
@@ -94,35 +100,41 @@ class Pooled(Classifier):
         """A pooler that the model brings along, which we do not ask."""
         return [name for name, _ in self._named() if name.startswith("backbone.pooler.")]
 
-    def save(self, folder: Path) -> None:
-        """As a sequence-classification model where its class pools likewise; else head apart."""
-        whole = self._sequence_classifier()
-        if whole is not None:
-            whole.save_pretrained(folder)
-            return
-        backbone: Any = self.backbone
-        backbone.save_pretrained(folder)
-        save_file({"weight": self.head.weight.detach().cpu().contiguous()}, folder / HEAD_WEIGHTS)
+    @property
+    def load_with(self) -> str:  # type: ignore[override]
+        """Our own function where the architecture's class has another head."""
+        apart = self._sequence_class() is None
+        return "zotune.language.load_classifier" if apart else Own.load_with
 
-    def _sequence_classifier(self) -> Any:
-        """The same weights in the architecture's own class, which takes the last token."""
+    def save(self, folder: Path) -> Path:
+        """As a sequence-classification model where its class pools likewise; else head apart."""
+        kind: Any = self._sequence_class()
+        if kind is None:
+            weight = self.head.weight.detach().cpu().contiguous()
+            save_file({"weight": weight}, folder / HEAD_WEIGHTS)
+            return super().save(folder / BACKBONE)
+        with torch.device("meta"):
+            whole = kind(self.backbone.config)
+        setattr(whole, whole.base_model_prefix, self.backbone)
+        whole.score = self.head
+        whole.save_pretrained(folder)
+        return folder
+
+    def _sequence_class(self) -> type | None:
+        """The architecture's own class with this head, which takes the last token."""
         from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as CLASSES
         from transformers.modeling_layers import GenericForSequenceClassification
 
         config: Any = self.backbone.config
         kind: Any = CLASSES.get(type(config), None)
         plain = isinstance(kind, type) and issubclass(kind, GenericForSequenceClassification)
-        if self.pooling != "last" or not plain:
-            return None
-        with torch.device("meta"):
-            whole = kind(config)
-        setattr(whole, whole.base_model_prefix, self.backbone)
-        whole.score = self.head
-        return whole
+        return kind if self.pooling == "last" and plain else None
 
 
 class Own(Classifier):
     """The sequence-classification head that the architecture itself has."""
+
+    load_with = "transformers.AutoModelForSequenceClassification.from_pretrained"
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -144,14 +156,11 @@ class Own(Classifier):
         base = {id(parameter) for parameter in model.base_model.parameters()}
         return [name for name, parameter in self.named_parameters() if id(parameter) not in base]
 
-    def save(self, folder: Path) -> None:
-        """The model as it is."""
-        model: Any = self.model
-        model.save_pretrained(folder)
-
 
 class Worded(Classifier):
     """A causal model that says one of some words after a prompt; only those are compared."""
+
+    load_with = "transformers.AutoModelForCausalLM.from_pretrained"
 
     def __init__(self, model: nn.Module, words: list[int]) -> None:
         super().__init__()
@@ -197,11 +206,6 @@ class Worded(Classifier):
             return {self._name(output): torch.unique(torch.cat([tokens, words]))}
         rows = {self._name(output): words}
         return rows if embedding is None else {self._name(embedding): tokens} | rows
-
-    def save(self, folder: Path) -> None:
-        """The causal model as it is."""
-        model: Any = self.model
-        model.save_pretrained(folder)
 
 
 def pooled(hidden: Tensor, batch: Batch, pooling: str) -> Tensor:

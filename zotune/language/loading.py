@@ -55,9 +55,15 @@ def load_config(place: Place, labels: tuple[str, ...], pad: int | None, options:
     if options.head == "own" and _has_head(config):
         _require_classes(place, config, labels)
     if options.head != "words":
+        config.problem_type = "single_label_classification"
         config.id2label = dict(enumerate(labels))
         config.label2id = {name: at for at, name in enumerate(labels)}
     return config
+
+
+def fit_options(options: Options, place: Place) -> Options:
+    """The options with the head that fits the model, where none is given."""
+    return options.fitted(has_head=_has_head(_read_config(place)))
 
 
 def _read_config(place: Place) -> Any:
@@ -126,7 +132,7 @@ def build_classifier(
 def _with_head(
     model: nn.Module, words: list[int], labels: tuple[str, ...], options: Options
 ) -> Classifier:
-    if options.head == "linear":
+    if options.pooling is not None:
         return Pooled(model, len(labels), options.pooling)
     return Own(model) if options.head == "own" else Worded(model, words)
 
@@ -139,7 +145,7 @@ def _model(place: Place, config: Any, options: Options) -> nn.Module:
         "own": AutoModelForSequenceClassification,
         "words": AutoModelForCausalLM,
     }
-    kind, dtype = kinds[options.head], getattr(torch, options.dtype)
+    kind, dtype = kinds[options.head or ""], getattr(torch, options.dtype)
     on_meta = torch.empty(0).is_meta
     try:
         if place.folder is None or on_meta:

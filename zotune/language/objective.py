@@ -17,7 +17,7 @@ from zotune.language.exported import write_settings
 from zotune.language.heads import Classifier
 from zotune.language.loading import is_out_of_memory, quiet
 from zotune.language.lora import merged
-from zotune.language.options import Options
+from zotune.language.options import POOLINGS, Options
 from zotune.language.preparation import trained_parameters
 from zotune.language.tokens import Batch, batch_rows
 from zotune.weights.objective import WeightsObjective
@@ -37,9 +37,9 @@ class LanguageModel(WeightsObjective):
 
     def __init__(self, options: Options, device: torch.device | str = "cpu") -> None:
         self.name = "language-model"
-        self.options = options
         self.device = torch.device(device)
         self.prepared = options.prepared()
+        self.options = self.prepared.options
         with _memory_of(f"the weights of {options.model!r} in {options.dtype}", "problem.dtype"):
             self.module = self.prepared.classifier().to(self.device)
         self.trained = trained_parameters(self.module, options)
@@ -80,7 +80,7 @@ class LanguageModel(WeightsObjective):
             "data": f"{prepared.train.digest()}-{prepared.validation.digest()}",
             "labels": list(prepared.labels),
             "head": options.head,
-            "pooling": options.pooling,
+            "pooling": options.pooling or POOLINGS[0],
             "trainable": options.trainable,
             "lora": [options.lora_rank, options.lora_alpha],
             "batch": options.batch,
@@ -92,8 +92,8 @@ class LanguageModel(WeightsObjective):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with quiet(), merged(self.module):
-            self.module.save(folder)
-        self.prepared.tokenizer.save_pretrained(folder)
+            model_folder = self.module.save(folder)
+        self.prepared.tokenizer.save_pretrained(model_folder)
         write_settings(self.prepared, folder)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,11 @@ class Options:
         text: the text column, or two of them; found by its usual names unless given.
         label: the label column; found by its usual names unless given.
         labels: names of the classes, in the order of the head; those of the data unless given.
-        head: ``linear`` over pooled hidden states, the model's ``own`` classification head, or
-            label ``words`` after a prompt.
-        pooling: which hidden state the linear head sees: of the last token, the mean, the first.
+        head: a new ``linear`` layer over pooled hidden states, the model's ``own`` classification
+            head, or label ``words`` after a prompt; unless given, ``own`` where the model was saved
+            with one, and ``linear`` otherwise.
+        pooling: which hidden state the linear head sees: of the ``last`` token, the default, the
+            ``mean``, or the first, ``cls``.
         template: the prompt, with columns in braces; without it texts are fed as they are.
         words: one word a class for ``head: words``, in the order of the labels or by label.
         trainable: ``all``, ``head``, ``lora`` (and the head), or a pattern of parameter names.
@@ -56,8 +58,8 @@ class Options:
     text: str | tuple[str, ...] | None = None
     label: str | None = None
     labels: tuple[str, ...] | None = None
-    head: str = "linear"
-    pooling: str = "last"
+    head: str | None = None
+    pooling: str | None = None
     template: str | None = None
     words: tuple[str, ...] | tuple[tuple[str, str], ...] | None = None
     trainable: str = ALL
@@ -75,8 +77,7 @@ class Options:
             self._require(name, str, "a name")
         for name in ("validation", "label", "template"):
             self._require(name, str | None, "text")
-        one_of("problem.head", self.head, HEADS)
-        one_of("problem.pooling", self.pooling, POOLINGS)
+        self._check_head()
         one_of("problem.dtype", self.dtype, PRECISIONS)
         for name in ("lora_rank", "batch"):
             self._require_size(name)
@@ -100,6 +101,11 @@ class Options:
         return self.prepared().dim
 
     @property
+    def load_with(self) -> str:
+        """The function that loads an export of the model."""
+        return self.prepared().load_with
+
+    @property
     def checkpoint_bytes(self) -> int:
         """What the trained weights take on disk."""
         return self.dim * (4 if self.dtype == "float32" else 2)
@@ -120,6 +126,29 @@ class Options:
             if value is not None and Path(value).expanduser().exists():
                 given[name] = os.fspath(Path(value).expanduser().absolute())
         return {f.name: _plain(given[f.name]) for f in fields(self) if given[f.name] != f.default}
+
+    def fitted(self, *, has_head: bool) -> Options:
+        """The options with the head chosen for a model that has one of its own, or not."""
+        head = self.head or ("own" if has_head else "linear")
+        if head == "own" and self.pooling is not None:
+            raise ConfigError(
+                f"problem.pooling is for a linear head, and {self.model!r} has a head of its own; "
+                "leave pooling out, or set head: linear for a new head"
+            )
+        pooling = (self.pooling or POOLINGS[0]) if head == "linear" else None
+        return replace(self, head=head, pooling=pooling)
+
+    def _check_head(self) -> None:
+        if self.head is not None:
+            one_of("problem.head", self.head, HEADS)
+        if self.pooling is None:
+            return
+        one_of("problem.pooling", self.pooling, POOLINGS)
+        if self.head not in (None, "linear"):
+            raise ConfigError(
+                f"problem.pooling is for head: linear, got head={self.head!r} and "
+                f"pooling={self.pooling!r}; leave pooling out"
+            )
 
     def _put(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -158,7 +187,7 @@ class Options:
                 "problem.words and problem.head belong together: head: words needs one word a "
                 f"class, got head={self.head!r} and words={self.words!r}"
             )
-        words: Any = self.words
+        words: Any = _plain(self.words)
         if isinstance(words, Mapping):
             _refuse_booleans("words", words.values())
             return tuple((str(label), str(word)) for label, word in words.items())
@@ -177,6 +206,6 @@ def _refuse_booleans(name: str, entries: Iterable[Any]) -> None:
 
 def _plain(value: Any) -> Any:
     """Tuples, which can be hashed, as the lists and mappings that a file holds."""
-    if not isinstance(value, tuple):
+    if not isinstance(value, tuple) or not value:
         return value
     return dict(value) if isinstance(value[0], tuple) else list(value)

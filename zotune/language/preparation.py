@@ -14,7 +14,13 @@ from torch.nn import Parameter
 from zotune.errors import ConfigError, nearest
 from zotune.language.examples import Data, read_examples
 from zotune.language.heads import Classifier
-from zotune.language.loading import build_classifier, head_order, load_config, load_tokenizer
+from zotune.language.loading import (
+    build_classifier,
+    fit_options,
+    head_order,
+    load_config,
+    load_tokenizer,
+)
 from zotune.language.options import ALL, HEAD, LORA, Options
 from zotune.language.places import Place, find_model
 from zotune.language.tokens import Tokenised, tokenise
@@ -28,6 +34,7 @@ class Prepared:
     """Tokenised data, and a model that only needs its weights."""
 
     options: Options
+    """With head and pooling as chosen for the model."""
     place: Place
     config: Any
     tokenizer: Any
@@ -38,6 +45,8 @@ class Prepared:
     train: Tokenised
     validation: Tokenised
     dim: int
+    load_with: str
+    """The function that loads an export."""
 
     def classifier(self) -> Classifier:
         """The model with its weights, which this loads."""
@@ -49,6 +58,7 @@ class Prepared:
 def prepare(options: Options) -> Prepared:
     """Find the model, read the data, and fit them to each other; no weights are loaded."""
     place = find_model(options.model, options.revision, weights=False)
+    options = fit_options(options, place)
     data = read_examples(options)
     if options.head == "own" and options.labels is None:
         order = head_order(place, data.labels)
@@ -75,6 +85,7 @@ def prepare(options: Options) -> Prepared:
         train=train,
         validation=validation,
         dim=dim,
+        load_with=skeleton.load_with,
     )
 
 

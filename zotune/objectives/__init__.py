@@ -294,6 +294,11 @@ class Settings(Protocol):
         """What the weights of one checkpoint take on disk."""
         ...
 
+    @property
+    def load_with(self) -> str:
+        """The function that loads an export of the model."""
+        ...
+
     def check(self) -> None:
         """Raise what building would raise, short of loading what is large."""
 

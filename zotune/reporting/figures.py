@@ -226,11 +226,13 @@ def final(series: Sequence[Series], *, name: str = "final") -> Drawing:
     entries: dict[str, Any] = {}
     with styled():
         scale([axis], [_with_bars(one, measure) for one in series])
-        log_x(axis, [one.q for one in series])
-        for rank, (title, mine) in enumerate(_by_panel(series).items()):
+        _q_axis(axis, series)
+        groups = _by_panel(series)
+        for rank, (title, mine) in enumerate(groups.items()):
             points = [(float(series[at].q or 0), _end(series[at], measure)) for at in mine]
             bars = [series[at].last("loss_std") or 0.0 for at in mine]
-            entries[title] = _across(drawing, axis, title, rank, points, bars)
+            place = rank, len(groups)
+            entries[title] = _across(drawing, axis, title, place, points, bars)
         name_axes([axis], "q, directions a step", f"final {LABELS[measure]}")
     drawing.explain(entries)
     drawing.notes.append(spread_note(series, "Bars"))
@@ -253,14 +255,18 @@ def _across(
     drawing: Drawing,
     axis: Axes,
     title: str,
-    rank: int,
+    place: tuple[int, int],
     points: Sequence[tuple[float, float]],
     bars: Sequence[float] | None = None,
     said: Sequence[str] | None = None,
 ) -> Any:
-    """A line through few points, with bars; returns the line, for the legend."""
+    """A line through few points, with bars; returns the line, for the legend.
+
+    ``place`` is its rank among how many lines: they stand side by side, around their q.
+    """
     q, y = zip(*sorted(points), strict=True)
-    x = [at * BESIDE ** (rank - 1) for at in q]
+    rank, lines = place
+    x = [at * BESIDE ** (rank - (lines - 1) / 2) for at in q]
     style: dict[str, Any] = {
         "color": OKABE_ITO[rank % len(OKABE_ITO)],
         "marker": MARKERS[rank % len(MARKERS)],
@@ -281,6 +287,15 @@ def _across(
     return line
 
 
+def _q_axis(axis: Axes, series: Sequence[Series]) -> None:
+    """A logarithmic axis of q; a single q stands in its middle, as its tick does."""
+    sizes = {one.q for one in series if one.q}
+    log_x(axis, sizes)
+    if len(sizes) == 1:
+        (q,) = sizes
+        axis.set_xlim(q / 2, 2 * q)
+
+
 def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
     """The step size with the lowest final loss against q, a line an estimator."""
     chosen = [one for one in best(series) if one.eta is not None]
@@ -289,16 +304,17 @@ def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
     drawing = Drawing(name, f"Best {label} against q", figure)
     with styled():
         scale([axis], [[one.eta for one in series if one.eta is not None]])
-        log_x(axis, [one.q for one in chosen])
+        _q_axis(axis, chosen)
+        groups = _by_panel(chosen)
         entries = {
             title: _across(
                 drawing,
                 axis,
                 title,
-                rank,
+                (rank, len(groups)),
                 [(float(chosen[at].q or 0), chosen[at].eta or 0.0) for at in mine],
             )
-            for rank, (title, mine) in enumerate(_by_panel(chosen).items())
+            for rank, (title, mine) in enumerate(groups.items())
         }
         name_axes([axis], "q, directions a step", f"best {label}")
     drawing.explain(entries)

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.errors import ConfigError
+from zotune.objectives import PROBLEMS
 from zotune.own import import_own
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
@@ -280,7 +281,7 @@ def _next(request: Request, outcome: Outcome) -> str:
         return f"{shlex.join(words)} (the study at its full size)"
     if over_weights(outcome.launch.study.problem):
         taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
-        return f"{shlex.join(taken)} (the best trial's model, for from_pretrained)"
+        return f"{shlex.join(taken)} (the best trial's model, for {loaders(outcome.launch.study)})"
     given = [word for setting in request.settings for word in ("--set", setting)]
     study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
     if "eta" not in study.space and tuned in shipped_studies():
@@ -292,6 +293,13 @@ def _next(request: Request, outcome: Outcome) -> str:
         return f"{shlex.join(searched)} (whether a tuned step turns it around)"
     point = f"import zotune; print(zotune.load_run({str(outcome.launch.folder)!r}).best_x)"
     return f"{shlex.join(['python', '-c', point])} (the best trial's point)"
+
+
+def loaders(study: Study) -> str:
+    """What loads the exports of a study's trials, as the export itself will say."""
+    problems = [study.configuration(point).problem for point in study.trials]
+    every = [PROBLEMS[problem["name"]].settings_of(problem) for problem in problems]
+    return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
 
 
 def _imports(request: Request) -> list[str]:
