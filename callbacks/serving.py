@@ -28,12 +28,15 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.errors import ConfigError, ZotuneError, nearest
+from zotune.folders import private_folder
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
     from rich.console import Console
 
 PORT = 5000
+HOSTS, LOOPBACK = "MLFLOW_SERVER_ALLOWED_HOSTS", "127.0.0.1:*,localhost:*"
+"""Names by which the server may be asked, unless the user has said; others are of web pages."""
 STARTS_WITHIN = 120.0
 """Seconds after which a server that does not answer has failed."""
 
@@ -146,9 +149,9 @@ def is_server(uri: str) -> bool:
 def served(uri: str, port: int | None = None) -> Iterator[str]:
     """MLflow's server on a store, on loopback only, as long as the context lasts; its address."""
     port = port or free_port()
-    environment = {**QUIET, **os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
+    told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
+    environment = {**QUIET, HOSTS: LOOPBACK, **os.environ, **told}
     options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    database = database_of(uri)
     if (root := artifact_root(uri)) is not None:
         options += ["--artifacts-destination", root]
     process = subprocess.Popen(
@@ -158,7 +161,7 @@ def served(uri: str, port: int | None = None) -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        cwd=None if database is None else database.parent,
+        cwd=None if root is None else private_folder(),  # modules beside a store are not imported
     )
     address = f"http://127.0.0.1:{port}"
     try:

@@ -60,7 +60,7 @@ def _keeps_out(found: os.stat_result, us: int, forbidden: int) -> bool:
     return found.st_uid == us and not found.st_mode & forbidden
 
 
-def private_folder(room: int) -> Path:
+def private_folder(room: int = 0) -> Path:
     """A folder for temporary files that other users can neither read nor replace.
 
     Args:

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, redi
 from typing import Any
 
 from zotune.folders import private_folder
-from zotune.study.reaching import AUTO, LOCAL, require_cluster
 from zotune.study.tokens import cluster_token, own_token, set_variables
 
 SILENCE = {
@@ -49,6 +48,8 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
         if ray.is_initialized():
             yield
             return
+        from zotune.study.reaching import LOCAL, require_cluster
+
         cluster = require_cluster(address)
         with _joining(cluster) if cluster else own_token():
             ray.init(
@@ -84,7 +85,9 @@ def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
 
 
 def _joining(cluster: str) -> AbstractContextManager[None]:
-    """What a cluster wants of who joins it; Ray's client and packages have their own ways."""
+    """The token that a cluster requires; Ray's client and packages have their own ways."""
+    from zotune.study.reaching import AUTO
+
     return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
 
 
