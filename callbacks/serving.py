@@ -27,6 +27,7 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.errors import ConfigError, ZotuneError, nearest
+from zotune.folders import private_folder
 from zotune.processes import stoppable, supervised
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PORT = 5000
+HOSTS, LOOPBACK = "MLFLOW_SERVER_ALLOWED_HOSTS", "127.0.0.1:*,localhost:*"
+"""Names by which the server may be asked, unless the user has said; others are of web pages."""
 STARTS_WITHIN = 300.0
 """Seconds after which a server that does not answer has failed."""
 LOOK = 0.2
@@ -160,16 +163,16 @@ def is_server(uri: str) -> bool:
 def served(uri: str, port: int | None = None) -> Iterator[str]:
     """MLflow's server on a store, on loopback only, as long as the context lasts; its address."""
     port = port or free_port()
-    environment = {**QUIET, **os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
+    told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
+    environment = {**QUIET, HOSTS: LOOPBACK, **os.environ, **told}
     options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    database = database_of(uri)
     if (root := artifact_root(uri)) is not None:
         options += ["--artifacts-destination", root]
     address = f"http://127.0.0.1:{port}"
     with supervised(
         [sys.executable, "-m", "mlflow", "server", *options],
         env=environment,
-        cwd=None if database is None else database.parent,
+        cwd=None if root is None else private_folder(),  # modules beside a store are not imported
     ) as process:
         _wait(address, process)
         yield address

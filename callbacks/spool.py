@@ -37,7 +37,7 @@ class Spool:
     def __init__(self, folder: Path, about: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
         self._lock: int | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = os.open(folder / RECORDS, os.O_RDWR | os.O_CREAT, 0o600)
         self._lock = _take(folder / WRITER)
         if self._lock is None:

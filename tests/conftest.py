@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
+from zotune.study.tokens import own_token
 
 torch.set_num_threads(1)  # two threads that wait for each other on a busy machine take far longer
 settings.register_profile("zotune", derandomize=True, deadline=None, max_examples=30)
@@ -42,7 +44,8 @@ def bowl() -> zotune.Objective:
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "disabled",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # nobody else runs code in the Ray of a test
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ADDRESS": "local",  # never a cluster that happens to run on this machine
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -56,13 +59,14 @@ def shared_ray() -> Iterator[None]:
     import ray
 
     os.environ.update(QUIET)
-    ray.init(
-        address="local",
-        num_cpus=2,
-        num_gpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
-    yield
-    ray.shutdown()
+    with own_token():
+        ray.init(
+            address="local",
+            num_cpus=2,
+            num_gpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        yield
+        ray.shutdown()

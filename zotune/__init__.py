@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zotune.sources import factory
     from zotune.space import search_space
     from zotune.study import Study, load_study
+    from zotune.study.quiet import local_ray
     from zotune.trainables import ZOTrainable, trainable
 
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "factory": "zotune.sources",
     "load_run": "zotune.run",
     "load_study": "zotune.study",
+    "local_ray": "zotune.study.quiet",
     "minimize": "zotune.run",
     "objective": "zotune.objectives",
     "Plan": "zotune.planning",
@@ -56,6 +58,7 @@ __all__ = [
     "factory",
     "load_run",
     "load_study",
+    "local_ray",
     "minimize",
     "objective",
     "plan",

@@ -1,12 +1,20 @@
-"""Folders that a command is to write into, tried before its work is done."""
+"""Folders that we write into: tried before the work is done, and kept from other users."""
 
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from zotune.errors import ConfigError
+
+SOCKET_PATH = 103
+"""The longest path of a socket on any system that we know."""
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_ACCESS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def require_writable(folder: Path, option: str = "-o") -> None:
@@ -31,3 +39,40 @@ def require_writable(folder: Path, option: str = "-o") -> None:
         for place in new:
             with suppress(OSError):
                 place.rmdir()
+
+
+def written_by_others(folder: Path) -> Path | None:
+    """What in a folder another user owns or may write to; None if there is nothing.
+
+    A folder that only its owner can enter is not looked through. The owner is who a new file here
+    belongs to: some network file systems give root another name.
+    """
+    with tempfile.TemporaryFile(dir=folder) as new:
+        us = os.fstat(new.fileno()).st_uid
+    if _keeps_out(folder.lstat(), us, _OTHERS_ACCESS):
+        return None
+    below = (Path(at, name) for at, *names in os.walk(folder) for name in chain(*names))
+    seen = (path for path in chain([folder], below) if not path.is_symlink())
+    return next((p for p in seen if not _keeps_out(p.lstat(), us, _OTHERS_WRITE)), None)
+
+
+def _keeps_out(found: os.stat_result, us: int, forbidden: int) -> bool:
+    return found.st_uid == us and not found.st_mode & forbidden
+
+
+def private_folder(room: int = 0) -> Path:
+    """A folder for temporary files that other users can neither read nor replace.
+
+    Args:
+        room: bytes that the path of a socket in it needs after the folder's own.
+    """
+    base = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    folder = Path(base) / f"zotune-{os.getuid()}"
+    if len(os.fsencode(folder)) + room > SOCKET_PATH:
+        folder = Path("/tmp") / folder.name
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and _keeps_out(found, os.getuid(), _OTHERS_ACCESS):
+        return folder
+    return Path(tempfile.mkdtemp(prefix="zotune-", dir=folder.parent))

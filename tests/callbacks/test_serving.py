@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,40 @@ def test_a_launch_in_a_folder_of_any_name_is_recorded_reported_and_served(
         assert page.status == 200
     written = {path.name for path in here.parent.iterdir()}
     assert written == {ODD}
+
+
+def test_the_server_is_for_this_machine_only_and_runs_nothing_from_the_store_s_folder(
+    tmp_path: Path, empty_store: Path
+) -> None:
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    for module in ("mlflow", "uvicorn", "fastapi"):
+        (tmp_path / f"{module}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with served(f"sqlite:///{tmp_path}/mlflow.db") as address:
+        port = int(address.rpartition(":")[2])
+        assert _listeners(port) == {"0100007F"}  # 127.0.0.1, and nothing of IPv6
+        assert _status(port, f"localhost:{port}") == 200
+        assert _status(port, "10.example.org") == 403  # a name that a web page points here
+        assert _status(port, f"localhost:{port}", origin="http://example.org") == 403
+    assert not (tmp_path / "ran").exists()
+
+
+def _listeners(port: int) -> set[str]:
+    """Addresses at which the kernel takes connections to a port."""
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    rows = [line.split() for table in tables for line in table.read_text().splitlines()]
+    return {r[1][:-5] for r in rows if r[1].endswith(f":{port:04X}") and r[3] == "0A"}
+
+
+def _status(port: int, host: str, origin: str | None = None) -> int:
+    """What the server answers to who calls it by this name, from a page of this origin."""
+    headers = {"Host": host, "Content-Type": "application/json"}
+    headers |= {"Origin": origin} if origin else {}
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    path = "/ajax-api/2.0/mlflow/experiments/search"
+    connection.request("POST", path, body='{"max_results": 1}', headers=headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
 
 
 def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:

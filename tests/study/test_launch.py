@@ -44,6 +44,19 @@ def test_a_launch_keeps_its_study_and_what_became_of_it(tmp_path: Path) -> None:
         old_launch("mine", tmp_path, launch.id).__enter__()
 
 
+def test_a_launch_that_others_could_have_changed_is_not_resumed(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as launch:
+        launch.record(INTERRUPTED)
+    assert launch.folder.stat().st_mode & 0o777 == 0o700
+    launch.folder.chmod(0o770)
+    refusal = f"launch {launch.id} is not resumed, because another user owns or may write to "
+    with pytest.raises(LaunchError, match=refusal + f"{launch.folder}, and resuming runs code"):
+        old_launch("mine", tmp_path, launch.id).__enter__()
+    launch.folder.chmod(0o750)
+    with old_launch("mine", tmp_path, launch.id) as again:
+        assert again.id == launch.id
+
+
 def test_the_newest_unfinished_launch_that_nobody_runs_is_taken(tmp_path: Path) -> None:
     with new_launch(STUDY, tmp_path) as first, new_launch(STUDY, tmp_path) as second:
         assert first.folder != second.folder

@@ -1,8 +1,11 @@
-"""Addresses of clusters are tried by a socket, not by Ray."""
+"""Addresses of clusters are tried before Ray joins them."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,14 +22,24 @@ def port() -> int:
 
 
 @pytest.mark.parametrize("kind", ["", "ray://"])
-def test_an_address_where_nothing_answers_is_refused_and_one_where_something_does_is_not(
-    port: int, kind: str
-) -> None:
+def test_an_address_where_nothing_answers_is_refused(port: int, kind: str) -> None:
     address = f"{kind}127.0.0.1:{port}"
     with pytest.raises(LaunchError, match=f"no Ray cluster answers at {address}: Connection ref"):
         require_cluster(address)
+
+
+def test_a_server_that_is_no_ray_is_refused_as_a_head_node(port: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", port)):
-        require_cluster(address)
+        assert require_cluster(f"ray://127.0.0.1:{port}") == f"ray://127.0.0.1:{port}"
+        done = subprocess.run(
+            [sys.executable, "-m", "zotune.cli", "run", "smoke", "--address", f"127.0.0.1:{port}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"zotune: no Ray cluster answers at 127.0.0.1:{port}: Timed out")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("host", ["host.invalid", "a..b"])
@@ -42,9 +55,9 @@ def test_what_is_no_address_is_told_the_forms_of_one(address: str) -> None:
 
 
 def test_this_machine_needs_no_answer_and_a_package_goes_its_own_way() -> None:
-    require_cluster(None)
-    require_cluster("local")
-    require_cluster("zotune://anything")
+    assert require_cluster(None) is None
+    assert require_cluster("local") is None
+    assert require_cluster("zotune://anything") == "zotune://anything"
 
 
 def test_auto_is_the_cluster_that_ray_finds(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

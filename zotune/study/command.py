@@ -71,7 +71,7 @@ class Request:
 
 def run(request: Request) -> int:
     """Run what was asked for, show it, and return the exit code."""
-    silence(request.address)
+    silence()
     console = Console(stderr=request.as_json)
     with answer_kept(request.as_json):
         outcome, figure = _outcome(request, console)

@@ -16,6 +16,7 @@ from typing import Any
 
 from zotune.checkpoint import write_whole
 from zotune.errors import ZotuneError
+from zotune.folders import written_by_others
 from zotune.objectives import PROBLEMS
 from zotune.study.model import Study
 from zotune.study.points import dimension
@@ -81,7 +82,18 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
         notes = {k: v for k, v in _record(folder).items() if k not in ("id", "study", "state")}
         launch = Launch(_study_of(folder), storage.absolute(), folder.name, notes=notes)
         check_storage(launch)
+        _require_trusted(folder)
         yield launch.record(RUNNING, pid=os.getpid())
+
+
+def _require_trusted(folder: Path) -> None:
+    """Refuse to resume what others could have changed: Ray's pickles in it run code."""
+    if (found := written_by_others(folder)) is not None:
+        raise LaunchError(
+            f"launch {folder.name} is not resumed, because another user owns or may write to "
+            f"{found}, and resuming runs code from there; if you trust it all, make it yours "
+            f"alone: chown -R $USER {folder} && chmod -R go-w {folder}"
+        )
 
 
 def launches_of(study: Study, storage: Path) -> list[Launch]:
@@ -188,7 +200,7 @@ def check_storage(launch: Launch) -> None:
         )
     probe = launch.folder / f".probe.{os.getpid()}"
     try:
-        launch.folder.mkdir(parents=True, exist_ok=True)
+        launch.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(probe, bytes(4096))
         probe.unlink()
         free = shutil.disk_usage(launch.folder).free

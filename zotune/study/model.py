@@ -165,7 +165,7 @@ class Study(Shape):
         trainable: Any = None,
         **tune_config: Any,
     ) -> tune.Tuner:
-        """An unfitted ``tune.Tuner`` for the study, to change or to fit.
+        """An unfitted ``tune.Tuner`` for the study, to change and fit in ``zotune.local_ray()``.
 
         Args:
             storage_path: trials go to ``<storage_path>/<study>/<name>/``.

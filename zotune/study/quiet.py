@@ -8,6 +8,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from typing import Any
+
+from zotune.folders import private_folder
+from zotune.study.tokens import cluster_token, own_token, set_variables
 
 SILENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -18,41 +22,92 @@ SILENCE = {
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "100000",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",
 }
-ALONE = {"RAY_AUTH_MODE": "disabled"}
-"""For a Ray of this machine only, which nobody else can reach."""
+BREAKPOINT = "PYTHONBREAKPOINT"
+"""What Ray sets in the process that starts it, and leaves there."""
 STORE_BYTES = 256 * 2**20
 """The object store of a Ray of this machine; studies put next to nothing in it."""
+SOCKET_BYTES = 70
+"""Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
 
 
-def silence(address: str | None = None) -> None:
+def silence() -> None:
     """Set what Ray reads when it is imported; what the user has set stays."""
-    for key, value in {**SILENCE, **({} if address else ALONE)}.items():
+    for key, value in SILENCE.items():
         os.environ.setdefault(key, value)
 
 
 @contextmanager
 def ray_running(address: str | None = None, *, cpus: int | None = None) -> Iterator[None]:
-    """A connected Ray: the one this process has, a cluster's, or a new one of this machine."""
-    silence(address)
-    import ray
+    """A connected Ray: the one this process has, a cluster's, or a new one of this machine.
 
-    if ray.is_initialized():
-        with _quiet_loggers():
+    A new one accepts only its own processes, and keeps its files from other users.
+    """
+    with _silenced(), _quiet_loggers():
+        import ray
+
+        if ray.is_initialized():
             yield
-        return
-    options = {} if address else {"include_dashboard": False, "object_store_memory": STORE_BYTES}
-    with _quiet_loggers():
-        ray.init(
-            address=address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            num_cpus=cpus,
-            **options,  # type: ignore[arg-type]
-        )
-        try:
-            yield
-        finally:
-            ray.shutdown()
+            return
+        from zotune.study.reaching import LOCAL, require_cluster
+
+        cluster = require_cluster(address)
+        with _joining(cluster) if cluster else own_token():
+            ray.init(
+                address=cluster or LOCAL,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                num_cpus=cpus,
+                **({} if cluster else _own_options()),
+            )
+            try:
+                yield
+            finally:
+                ray.shutdown()
+
+
+def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
+    """A Ray of this machine for a Tuner of your own, which nobody else can use.
+
+    Ray's servers listen on all interfaces. This one accepts only processes that have its random
+    token, keeps its files from other users, and joins no cluster that happens to run here. If this
+    process has a Ray already, that one is used as it is.
+
+    Args:
+        cpus: that trials may take; all of this machine unless given.
+
+    Returns:
+        A context; Ray ends with it, and the environment is as it was.
+
+    >>> with zotune.local_ray(cpus=2):  # doctest: +SKIP
+    ...     results = tune.Tuner(zotune.ZOTrainable, param_space=space).fit()
+    """
+    return ray_running(cpus=cpus)
+
+
+def _joining(cluster: str) -> AbstractContextManager[None]:
+    """The token that a cluster requires; Ray's client and packages have their own ways."""
+    from zotune.study.reaching import AUTO
+
+    return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
+
+
+def _own_options() -> dict[str, Any]:
+    return {
+        "include_dashboard": False,
+        "object_store_memory": STORE_BYTES,
+        "_temp_dir": str(private_folder(SOCKET_BYTES) / "ray"),
+    }
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """``silence`` for a while; the environment is as it was afterwards."""
+    before = {key: os.environ.get(key) for key in (*SILENCE, BREAKPOINT)}
+    silence()
+    try:
+        yield
+    finally:
+        set_variables(before)
 
 
 def answer_kept(wanted: bool) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Whether anything answers at the address of a Ray cluster; Ray itself would try for a minute."""
+"""Whether a Ray cluster answers at an address and lets us in; Ray itself would try for a minute."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 from importlib.util import find_spec
 
 from zotune.study.launch import LaunchError
+from zotune.study.tokens import require_token
 
 LOCAL, AUTO = "local", "auto"
 CLIENT, CLIENT_PORT = "ray", 10001
@@ -14,19 +15,21 @@ WITHIN = 5.0
 """Seconds in which a machine that is there takes a connection."""
 
 
-def require_cluster(address: str | None) -> None:
-    """Refuse the address of a cluster at which nothing answers.
+def require_cluster(address: str | None) -> str | None:
+    """The cluster at an address, which answers and accepts the user's token; None: this machine.
 
     Args:
         address: ``host:port`` of a head node; ``ray://host:port`` of a client's server; ``auto``
             for the cluster that Ray finds by itself; None or ``local`` for this machine.
     """
     found = _found_by_ray() if address == AUTO else address
-    if found is None or found == LOCAL:
-        return
+    if found == LOCAL:
+        return None
+    if found is None or found == AUTO:
+        return found
     kind, _, place = found.rpartition("://")
     if kind not in ("", CLIENT, "http", "https") and find_spec(kind.partition(".")[0]):
-        return  # a package's own way to its clusters
+        return found  # a package's own way to its clusters
     host, colon, port = place.rpartition(":")
     if kind == CLIENT and not colon:
         host, port = place, str(CLIENT_PORT)
@@ -34,18 +37,19 @@ def require_cluster(address: str | None) -> None:
         raise LaunchError(
             f"--address must be host:port, ray://host:port, auto or local, got {found!r}"
         )
-    _require_answer(found, host.strip("[]"), int(port))
+    _require_answer(found, host.strip("[]"), int(port), is_head=kind != CLIENT)
+    return found
 
 
-def _found_by_ray() -> str | None:
+def _found_by_ray() -> str:
     """What auto stands for: RAY_ADDRESS, or a cluster that was started on this machine.
 
-    None where Ray hides how it finds one.
+    Still ``auto`` where Ray hides how it finds one.
     """
     try:
         from ray._private.services import get_ray_address_from_environment
     except ImportError:
-        return None
+        return AUTO
     try:
         return str(get_ray_address_from_environment(AUTO, None))
     except ConnectionError:
@@ -55,9 +59,11 @@ def _found_by_ray() -> str | None:
         ) from None
 
 
-def _require_answer(address: str, host: str, port: int) -> None:
+def _require_answer(address: str, host: str, port: int, *, is_head: bool) -> None:
     try:
         socket.create_connection((host, port), WITHIN).close()
+        if is_head:
+            require_token(address)
         return
     except OSError as error:
         why = error.strerror or str(error)
