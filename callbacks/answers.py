@@ -31,7 +31,7 @@ def require_answer(uri: str) -> None:
     address, kind = without_credentials(uri), scheme_of(uri).partition("+")[0]
     try:
         if kind in ("http", "https"):
-            _ask(f"{address.rstrip('/')}/health")
+            ask(f"{address.rstrip('/')}/health", PATIENCE)
         elif kind in PORTS:
             _reach(address, PORTS[kind])
     except TimeoutError:
@@ -40,10 +40,10 @@ def require_answer(uri: str) -> None:
         raise StoreError(f"{address} does not answer ({error.strerror or error})") from None
 
 
-def _ask(address: str) -> None:
+def ask(address: str, seconds: float) -> None:
     """Request a page; raises OSError where no answer comes."""
     try:
-        urllib.request.urlopen(address, timeout=PATIENCE).close()
+        urllib.request.urlopen(address, timeout=seconds).close()
     except urllib.error.HTTPError as answer:
         answer.close()
     except urllib.error.URLError as error:

@@ -17,6 +17,11 @@ from zotune.processes import stoppable
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
+def examples(*commands: str) -> str:
+    """The end of a command's help: lines that can be typed, which click must not wrap."""
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
+
+
 class Group(click.Group):
     """Commands whose errors are one line each on standard error, and exit code 2.
 
@@ -36,7 +41,15 @@ class Group(click.Group):
             sys.exit(INTERRUPTED)
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "zotune doctor                    # what this machine can do",
+        "zotune run smoke                 # a study of seconds",
+        "zotune init mine                 # files for a study of your own",
+    ),
+)
 @click.version_option(__version__, prog_name="zotune")
 def main() -> None:
     """Zeroth-order optimization, measured in queries."""
@@ -51,11 +64,20 @@ IMPORT = click.option(
 )
 
 
-@main.command("list")
+@main.command(
+    "list",
+    epilog=examples(
+        "zotune list",
+        "zotune list --import my_problem.py --json",
+    ),
+)
 @IMPORT
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(imports: tuple[str, ...], as_json: bool) -> None:
-    """Show studies, estimators, directions, differences, step rules and problems."""
+    """Show what can be named: studies, estimators, problems and more.
+
+    Also directions, differences, step rules, and settings with their defaults.
+    """
     from zotune.catalogue import catalogue
     from zotune.own import import_own
     from zotune.study.quiet import answer_kept
@@ -83,7 +105,15 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
         console.print()
 
 
-@main.command("run")
+@main.command(
+    "run",
+    epilog=examples(
+        "zotune run strongly-convex --smoke",
+        "zotune run strongly-convex --set budget=4000 --set 'space.q=[1,10]'",
+        "zotune run my-study.yaml --import my_problem.py",
+        "zotune run my-study.yaml --resume",
+    ),
+)
 @click.argument("study")
 @click.option(
     "--set",
@@ -96,7 +126,8 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
 @click.option("--smoke", is_flag=True, help="The same study at a size that takes seconds.")
 @click.option(
     "--tracking-uri",
-    help="MLflow store of the curves: MLFLOW_TRACKING_URI or mlflow.db unless given; none.",
+    help='MLflow store of the curves; MLFLOW_TRACKING_URI or mlflow.db unless given; "none" '
+    "disables recording.",
 )
 @click.option(
     "--storage",
@@ -115,7 +146,7 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
 @click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
     from zotune.study.command import Request, run
@@ -123,7 +154,51 @@ def run_command(**typed: Any) -> None:
     sys.exit(run(Request(**typed)))
 
 
-@main.command("reproduce")
+@main.command(
+    "doctor",
+    epilog=examples("zotune doctor", "zotune doctor --json"),
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor_command(as_json: bool) -> None:
+    """Check what this machine can do, and say what to change.
+
+    Exit code 1 if something will not work.
+    """
+    from zotune.doctor.command import doctor
+
+    sys.exit(doctor(as_json=as_json))
+
+
+@main.command(
+    "init",
+    epilog=examples(
+        "zotune init mine",
+        "zotune init mine --function simulator.py:loss --dim 12",
+    ),
+)
+@click.argument("name", default="my-study")
+@click.option("--function", metavar="FILE.py:NAME", help="A function of yours to minimise.")
+@click.option("--dim", type=int, help="Its dimension; that of the example unless given.")
+def init_command(name: str, function: str | None, dim: int | None) -> None:
+    """Write a study file and a problem file that run as they are.
+
+    NAME.yaml and NAME_problem.py are written to the current folder and are yours to edit. The
+    function takes one vector and returns one number. Nothing is overwritten.
+    """
+    from zotune.study.scaffold import write
+
+    written = write(name, function=function, dim=dim)
+    click.echo(f"wrote {written.study} and {written.problem}")
+    click.echo(f"next: {written.command}")
+
+
+@main.command(
+    "reproduce",
+    epilog=examples(
+        "zotune reproduce",
+        "zotune reproduce --size full --only convex-tuned",
+    ),
+)
 @click.option(
     "--size",
     type=click.Choice(["small", "full"]),
@@ -147,7 +222,10 @@ def run_command(**typed: Any) -> None:
 )
 @click.option("--only", multiple=True, metavar="NAME", help="This experiment only. Repeatable.")
 def reproduce_command(**typed: Any) -> None:
-    """Run the paper's experiments, judge its claims, and write one page; goes on where it was."""
+    """Run the paper's experiments and judge its claims.
+
+    Writes one page with every figure and verdict. The same command continues where it was stopped.
+    """
     from zotune.folders import require_writable
     from zotune.reproduction.command import Request, reproduce
 
@@ -156,11 +234,16 @@ def reproduce_command(**typed: Any) -> None:
     sys.exit(reproduce(Request(**typed)))
 
 
-@main.command("compare")
+@main.command(
+    "compare",
+    epilog=examples(
+        "zotune compare --dim 50 --budget 1000 -o compare.svg",
+    ),
+)
 @click.option("--dim", default=200, show_default=True, help="Dimension of the quadratic.")
 @click.option("--budget", default=4000, show_default=True, help="Directions that may be spent.")
 @click.option("--replicates", default=10, show_default=True, help="Independent runs.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Of the random directions.")
 @click.option(
     "-o",
     "--output",
@@ -170,7 +253,10 @@ def reproduce_command(**typed: Any) -> None:
     help="Where the figure goes: a .png, .svg, .pdf or .jpg.",
 )
 def compare_command(dim: int, budget: int, replicates: int, seed: int, output: Path) -> None:
-    """Averaging against projection on a quadratic, by q, in this process."""
+    """Compare averaging and projection on a quadratic, by q.
+
+    Runs in this process, without Ray, and draws a figure.
+    """
     from rich.console import Console
 
     from zotune.comparison import compare, plot, require, table
@@ -195,7 +281,13 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
     console.print(f"figure: {plot(runs, output)}")
 
 
-@main.command("plan")
+@main.command(
+    "plan",
+    epilog=examples(
+        "zotune plan --dim 1000 --budget 20000 --regime strongly-convex",
+        "zotune plan --dim 1000 --budget 20000 --count evaluations --json",
+    ),
+)
 @click.option("--dim", type=int, required=True, help="Dimension of the function.")
 @click.option("--budget", type=int, required=True, help="What may be spent.")
 @click.option("--regime", default="nonconvex", show_default=True, help="What is assumed of f.")
@@ -205,9 +297,12 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")
 @click.option("--condition", default=100.0, show_default=True, help="L/γ, if strongly convex.")
 @click.option("--noise", default=1.0, show_default=True, help="σ over L‖x0 − x*‖, if stochastic.")
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> None:
-    """Choose estimator, q and step size by the theory, before anything is evaluated."""
+    """Choose estimator, q and step size by the theory.
+
+    Nothing is evaluated: the answer follows from dimension, budget and assumptions.
+    """
     from zotune.plan_table import render
     from zotune.planning import plan
 
@@ -220,7 +315,12 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
     Console().print(render(found))
 
 
-@main.command("export")
+@main.command(
+    "export",
+    epilog=examples(
+        "zotune export results/tiny-lm -o my-model",
+    ),
+)
 @click.argument("source")
 @click.option(
     "-o",
@@ -229,9 +329,11 @@ def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> No
     required=True,
     help="The folder that is written; it must be empty, or not exist.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def export_command(source: str, output: Path, as_json: bool) -> None:
-    """Write the language model of SOURCE, and say which function loads it.
+    """Write the language model of a run as a folder.
+
+    Says which function loads it.
 
     SOURCE is a launch's folder (its best trial is taken), a study's (its newest launch), a
     trial's, a checkpoint, or the id of an MLflow run.
@@ -248,7 +350,13 @@ def export_command(source: str, output: Path, as_json: bool) -> None:
     click.echo(f"model: {exported.folder}, for {exported.load_with}")
 
 
-@main.command("sync")
+@main.command(
+    "sync",
+    epilog=examples(
+        "zotune sync",
+        "zotune sync results/my-study --tracking-uri http://127.0.0.1:5000",
+    ),
+)
 @click.argument(
     "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("results")
 )
@@ -261,9 +369,12 @@ def export_command(source: str, output: Path, as_json: bool) -> None:
     show_default=True,
     help="How long a store that does not answer is tried.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json: bool) -> None:
-    """Deliver curve points that did not reach MLflow; what is there is not sent again."""
+    """Deliver curve points that did not reach MLflow.
+
+    Looks in FOLDER and below. Points that are in the store are not sent again.
+    """
     from dataclasses import asdict
 
     from zotune.callbacks import sync
@@ -277,7 +388,13 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
     sys.exit(0 if all(report.is_complete for report in reports) else 1)
 
 
-@main.command("ui")
+@main.command(
+    "ui",
+    epilog=examples(
+        "zotune ui strongly-convex",
+        "zotune ui strongly-convex convex --no-open --port 5001",
+    ),
+)
 @click.argument("studies", nargs=-1, metavar="[STUDY]...")
 @click.option(
     "--launch", "launches", multiple=True, help="Show this one, not the newest. Repeatable."
@@ -287,13 +404,22 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
 @click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
 def ui_command(studies: tuple[str, ...], **options: Any) -> None:
-    """Open MLflow's page on the curves of STUDYs, prepared for comparison; on loopback only."""
+    """Open MLflow's page, prepared for comparing the runs of a study.
+
+    Several STUDYs are shown side by side. The server listens on loopback only.
+    """
     from zotune.callbacks.serving import show
 
     show(studies, **options)
 
 
-@main.command("report")
+@main.command(
+    "report",
+    epilog=examples(
+        "zotune report strongly-convex",
+        "zotune report strongly-convex --launch all -o figures --json",
+    ),
+)
 @click.argument("study")
 @click.option(
     "-o",
@@ -315,15 +441,15 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
     show_default=True,
     help="Store the report with the launch's summary run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def report_command(**typed: Any) -> None:
-    """Rebuild figures, tables and a page of STUDY from its MLflow records alone."""
+    """Make figures, tables and a page of STUDY from MLflow's records."""
     from zotune.reporting.command import Request, report
 
     report(Request(**typed))
 
 
-@main.group("bench")
+@main.group("bench", epilog=examples("zotune bench classical", "zotune bench study --trials 20"))
 def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
 
@@ -341,45 +467,77 @@ def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: int) 
         console.print(room.table(found))
 
 
-@bench_group.command("classical")
+@bench_group.command(
+    "classical",
+    epilog=examples(
+        "zotune bench classical --rounds 11",
+    ),
+)
 @click.option("--rounds", default=41, show_default=True, help="Turns that each work takes.")
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench_classical(rounds: int, as_json: bool) -> None:
-    """The core: a step beside the raw objective and the raw draws, one thread."""
+    """Time a step beside the bare objective and the bare draws.
+
+    In one thread, and beside evosax and torchzero where they are installed.
+    """
     from zotune.bench import classical
 
     _measure(classical, classical.classical, as_json, rounds=rounds)
 
 
-@bench_group.command("study")
+@bench_group.command(
+    "study",
+    epilog=examples(
+        "zotune bench study --trials 20",
+    ),
+)
 @click.option("--dim", default=1000, show_default=True, help="Dimension of the quadratic.")
 @click.option("--budget", default=20_000, show_default=True, help="Directions a trial may spend.")
 @click.option("--trials", default=100, show_default=True, help="Trivial trials.")
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
-    """Ray Tune: a study beside plain processes, trivial trials, and the stock way; minutes."""
+    """Time a study beside plain processes and stock Ray Tune.
+
+    Also the cost of trivial trials. Takes minutes.
+    """
     from zotune.bench import study
 
     _measure(study, study.bench, as_json, dim=dim, budget=budget, trials=trials)
 
 
-@bench_group.command("lm")
+@bench_group.command(
+    "lm",
+    epilog=examples(
+        "zotune bench lm --rounds 1 --json",
+    ),
+)
 @click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench_lm(rounds: int, as_json: bool) -> None:
-    """A language model's weights: a step beside its forward passes and MeZO; memory; minutes."""
+    """Time a step on a language model beside its forward passes.
+
+    Also beside MeZO, and the memory beside that of inference. Takes minutes.
+    """
     from zotune.bench import lm
 
     _measure(lm, lm.lm, as_json, rounds=rounds)
 
 
-@bench_group.command("logging")
+@bench_group.command(
+    "logging",
+    epilog=examples(
+        "zotune bench logging --trials 4",
+    ),
+)
 @click.option(
     "--trials", default=16, show_default=True, help="Curves of 320 points that ours is told."
 )
-@click.option("--json", "as_json", is_flag=True, help="For a machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench_logging(trials: int, as_json: bool) -> None:
-    """Points a second into MLflow, on sqlite and over http, beside Ray's own callback."""
+    """Count points a second into MLflow, beside Ray's own callback.
+
+    On sqlite and over http.
+    """
     from zotune.bench import logging
 
     _measure(logging, logging.logging, as_json, trials=trials)

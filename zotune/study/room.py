@@ -13,7 +13,7 @@ def require_room_here(wanted: Resources) -> None:
     """Refuse trials that this machine cannot hold; a Ray that runs already is asked later."""
     import ray
 
-    if not ray.is_initialized() and (refusal := too_large(wanted, [_this_machine()])):
+    if not ray.is_initialized() and (refusal := too_large(wanted, [this_machine()])):
         raise LaunchError(refusal)
 
 
@@ -30,7 +30,7 @@ def too_large(wanted: Resources, machines: Iterable[Mapping[str, float]]) -> str
     return ""
 
 
-def _this_machine() -> dict[str, float]:
+def this_machine() -> dict[str, float]:
     """What Ray would find here if it were started; no limit where it hides how it looks."""
     try:
         from ray._private.resource_and_label_spec import ResourceAndLabelSpec

@@ -64,10 +64,14 @@ class Stop(Part):
     """The study ends when so much wall time has passed."""
 
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""What a study may be called, since a folder has its name."""
+
+
 class Shape(Part):
     """The keys of a study."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=NAME)
     question: str = ""
     problem: dict[str, Any]
     budget: Whole = Field(ge=1)
