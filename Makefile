@@ -4,12 +4,14 @@
 # and two more, for minutes:
 #   make faults  curves in MLflow while servers, drivers and deliverers die
 #   make long    killed drivers, clusters, wheels, models trained and exported
+# and one for who releases:
+#   make release is the version ready? its notes; with TAG=yes also the tests, then the tag
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test faults long lint types unit clean
+.PHONY: study test faults long lint types unit release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -36,6 +38,10 @@ faults: $(READY)
 # Killed drivers, clusters, wheels, models trained and exported: minutes, and so apart.
 long: $(READY)
 	$(BIN)/python -m pytest -m long
+
+# A dry run unless TAG=yes; nothing is pushed.
+release: $(READY) $(if $(filter yes,$(TAG)),test long)
+	$(BIN)/python tools/release.py $(if $(filter yes,$(TAG)),--tag)
 
 # On a machine without a GPU, a CPU build of torch spares gigabytes: install it into .venv first, or
 # point pip at one (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL); the constraints name its version.

@@ -15,7 +15,7 @@ from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 
-pytest_plugins = ["tests.browser", "tests.servers"]
+pytest_plugins = ["tests.browser", "tests.packages", "tests.servers"]
 
 
 SHARED = {"shared_ray", "running_server", "browser"}

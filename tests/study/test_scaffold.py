@@ -88,7 +88,9 @@ def test_files_for_every_dimension_are_a_study_that_skips_nothing(
     study = zotune.load_study(str(written.study))
     assert (study.name, study.problem) == ("1.5", {"name": "1.5", "dim": dim})
     assert study.skipped == []
-    assert f"{study.size} trials of {study.replicates} runs" in written.study.read_text()
+    told = " ".join(written.study.read_text().replace("\n# ", " ").split())
+    assert f"{study.size} trials of {study.replicates} runs each" in told
+    assert f"about {study.size * study.replicates * study.budget} evaluations in all" in told
     run = zotune.minimize(study.problem, q=1, budget=10, count="evaluations")
     assert run.x.shape[-1] == dim
     lines = (written.study.read_text() + written.problem.read_text()).splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -18,12 +17,12 @@ from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBas
 from torch import Tensor
 
 import zotune
+from tests.packages import PIP, Distributions
 from tests.servers import wait_for
 from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
 from zotune.trainables import CURVE
 
-ROOT = Path(__file__).parent.parent.parent
 PROBLEM = {"name": "quadratic", "dim": 16}
 
 
@@ -226,20 +225,13 @@ def test_a_project_with_callbacks_and_studies_of_its_own(tmp_path: Path) -> None
     assert "best exhausted" in done.stdout
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def wheel(distributions: Distributions, tmp_path: Path) -> Path:
     """The package as users install it, unpacked beside its dependencies."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    source = folder / "source"
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
-    shutil.copytree(ROOT, source, symlinks=True, ignore=left_out)
-    build = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)]
-    subprocess.run([*pip, *build], check=True)
-    (built,) = folder.glob("zotune-*.whl")
-    installed = folder / "installed"
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(installed), built], check=True)
-    return installed
+    target = tmp_path / "installed"
+    options = ["--no-deps", "--target", str(target), str(distributions.wheel)]
+    subprocess.run([*PIP, "install", *options], check=True)
+    return target
 
 
 @pytest.mark.long

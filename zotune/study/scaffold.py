@@ -28,8 +28,8 @@ question: Which estimator, with how many queries a step (q), lowers my function 
 # The function, by the name under which {problem} registers it, and its options.
 problem: {{name: {name}, dim: {dim}}}
 
-# How many evaluations of the function each run may spend. There are {trials} trials of {replicates} runs
-# each, which differ in their random directions: about {total} evaluations in all.
+# How many evaluations of the function each run may spend. There are {trials} trials of
+# {replicates} runs each, which differ in their random directions: about {total} evaluations in all.
 budget: {budget}
 count: evaluations
 replicates: {replicates}
