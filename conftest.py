@@ -14,6 +14,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
+from zotune.updates import UPDATES
 
 pytest_plugins = ["tests.browser", "tests.packages", "tests.servers"]
 
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def registries_are_left_as_they_were() -> Iterator[None]:
-    registries = (ESTIMATORS, DIRECTIONS, PROBLEMS)
+    registries = (ESTIMATORS, DIRECTIONS, UPDATES, PROBLEMS)
     before = [dict(registry._all()) for registry in registries]  # type: ignore[attr-defined]
     yield
     for registry, entries in zip(registries, before, strict=True):

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from zotune.callbacks.delivery import sync
     from zotune.callbacks.fail_fast import FailFast
     from zotune.callbacks.mlflow_curves import MLflowCurves
-    from zotune.callbacks.progress import Progress
+    from zotune.study.progress import Progress
 
 _HOMES = {
     "FailFast": "zotune.callbacks.fail_fast",
     "MLflowCurves": "zotune.callbacks.mlflow_curves",
-    "Progress": "zotune.callbacks.progress",
+    "Progress": "zotune.study.progress",
     "run_from_mlflow": "zotune.callbacks.artifacts",
     "sync": "zotune.callbacks.delivery",
 }

@@ -5,26 +5,27 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zotune.callbacks.stores import open_client, resolve_uri, without_credentials
+from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from zotune.run import Run
-    from zotune.weights.checkpoint import WeightsRun
+    from zotune.runs.run import Run
 
-PLACE, STATE = "point", "state.safetensors"
+PLACE = "point"
 LARGEST = 256 * 2**20
 """Bytes above which a state stays in its checkpoint."""
 
 
 def upload_point(client: MlflowClient, run_id: str, checkpoint: str | None) -> str:
     """Store a checkpoint's state with the run; why not, if it is not."""
-    if checkpoint is None or not (state := Path(checkpoint, STATE)).is_file():
+    if checkpoint is None or not (state := Path(checkpoint, STATE_FILE)).is_file():
         return ""
     if state.stat().st_size > LARGEST:
         return f"too large to be stored here; it is in the checkpoint {state.parent.name}"
@@ -41,17 +42,21 @@ def keep(client: MlflowClient, run_id: str, store: Callable[[], object]) -> str:
     return ""
 
 
-def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run | WeightsRun:
+def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
     """The run behind an MLflow run: the point back, not only the number.
 
     Args:
         run_id: of a trial that ``MLflowCurves`` logged.
         tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
     """
-    from zotune.run import load_run
+    from zotune.runs.run import load_run
 
     with point_of(run_id, tracking_uri) as path:
-        return load_run(path)
+        run = load_run(path)
+        if run.read_weights is None:
+            return run
+        weights = run.weights()  # the file goes with the context
+        return replace(run, read_weights=lambda: weights)
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def point_of(run_id: str, tracking_uri: str | None = None) -> Iterator[Path]:
     client = open_client(resolve_uri(tracking_uri))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            path = client.download_artifacts(run_id, f"{PLACE}/{STATE}", folder)
+            path = client.download_artifacts(run_id, f"{PLACE}/{STATE_FILE}", folder)
         except (MlflowException, OSError):
             reason = "has no point" if _is_known(client, run_id) else "is not in the store"
             raise CheckpointError(

@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zotune.core.names import LAUNCH_TAG
+
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-LAUNCH = "zotune.launch_id"
 LOSS, FINAL_LOSS = "loss", "final_loss"
 PROBLEM = "problem."
 
@@ -38,7 +39,7 @@ def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:
 
 def _launch_and_problem(run: Run) -> tuple[str, ...]:
     options = sorted(item for item in run.data.params.items() if item[0].startswith(PROBLEM))
-    return (run.data.tags.get(LAUNCH, ""), *(f"{key}={value}" for key, value in options))
+    return (run.data.tags.get(LAUNCH_TAG, ""), *(f"{key}={value}" for key, value in options))
 
 
 def _start(client: MlflowClient, run: Run) -> float:

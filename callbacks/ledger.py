@@ -28,18 +28,24 @@ from zotune.callbacks.records import (
     step_of,
 )
 from zotune.callbacks.spool import Record
+from zotune.core.names import (
+    DIVERGED,
+    ERROR_TAG,
+    EXHAUSTED,
+    FINAL_LOSSES_TAG,
+    LOSSES_KEY,
+    STATUS_TAG,
+)
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-DIVERGED = "diverged"
-LOSSES, FINAL_LOSSES = "losses", "zotune.final_losses"
 """The last loss of every replicate: in our trainables' last point, and as a run's tag."""
 L_ESTIMATED = "zotune.L_estimated"
 """The tag of runs whose step is divided by an estimated L."""
 TAG_LENGTH = 5000
 """Of more, some stores keep a part only."""
-ENDS_BY_ITSELF = {"exhausted", DIVERGED}
+ENDS_BY_ITSELF = {EXHAUSTED, DIVERGED}
 """Words of a row that say that a run is over."""
 
 
@@ -76,8 +82,8 @@ class Ledger:
             self._params[trial] = record["params"]
         if "nonfinite" in record:
             self._diverged.add(trial)
-        if LOSSES in record:
-            self._losses[trial] = record[LOSSES]
+        if LOSSES_KEY in record:
+            self._losses[trial] = record[LOSSES_KEY]
         if record["kind"] == POINTS and record["points"]:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
 
@@ -144,8 +150,8 @@ class Ledger:
         record: Record = {"kind": POINTS, "trial": trial.trial_id, "points": points}
         if nonfinite:
             record["nonfinite"] = nonfinite
-        if curve and LOSSES in curve[-1]:
-            record[LOSSES] = curve[-1][LOSSES]
+        if curve and LOSSES_KEY in curve[-1]:
+            record[LOSSES_KEY] = curve[-1][LOSSES_KEY]
         self._replay(record)
         return [*begun, record]
 
@@ -160,14 +166,14 @@ class Ledger:
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
-        record["tags"] = {"zotune.status": _word(status, word)}
+        record["tags"] = {STATUS_TAG: _word(status, word)}
         if row.get("L_estimated"):
             record["tags"][L_ESTIMATED] = "true"
         if status == FAILED:
-            record["tags"]["zotune.error"] = _error(trial)
+            record["tags"][ERROR_TAG] = _error(trial)
         losses = json.dumps(self._losses.get(trial.trial_id))
         if trial.trial_id in self._losses and len(losses) <= TAG_LENGTH:
-            record["tags"][FINAL_LOSSES] = losses
+            record["tags"][FINAL_LOSSES_TAG] = losses
         checkpoint = trial.checkpoint
         record["checkpoint"] = None if checkpoint is None else str(checkpoint.path)
         self._replay(record)

@@ -20,10 +20,10 @@ from zotune.callbacks.stores import (
     with_credentials,
     without_credentials,
 )
-from zotune.wishes import ask_for_curves, stop_asking
+from zotune.core.names import CURVE_KEY
+from zotune.tune.curve_requests import ask_for_curves, stop_asking
 
 logger = logging.getLogger("zotune")
-CURVE = "_zotune_curve"
 """The private key under which our trainables' rows carry their curve points."""
 Hook = TypeVar("Hook", bound=Callable[..., None])
 
@@ -148,7 +148,7 @@ class MLflowCurves(Callback):
         **info: Any,
     ) -> None:
         """Write down the points of a result, synced; take them out for those who come after."""
-        curve = result.pop(CURVE, None)
+        curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
         session.write(session.ledger.result(trial, result, curve))
 

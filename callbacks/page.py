@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from zotune.callbacks.hiding import LAUNCH, hiding_notice, runs_above_start
+from zotune.callbacks.hiding import hiding_notice, runs_above_start
+from zotune.core.names import LAUNCH_TAG
 from zotune.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     end = max([0, *steps, *(int(b) for b in budgets if math.isfinite(b))])
     launches: defaultdict[str, list[str]] = defaultdict(list)
     for run in runs:
-        launches[run.data.tags[LAUNCH]].append(run.info.run_id)
+        launches[run.data.tags[LAUNCH_TAG]].append(run.info.run_id)
     return Contents(curves, positive, _searched(runs), end, dict(launches), tuple(hidden))
 
 
@@ -174,7 +175,7 @@ def _filter(contents: Contents) -> str:
     """The trials of one launch, also those to come; of several, MLflow must be told each run."""
     launches, hidden = contents.launches, contents.hidden
     if len(launches) == 1:
-        chosen = f"tags.`{KIND}` = 'trial' AND tags.`{LAUNCH}` = '{next(iter(launches))}'"
+        chosen = f"tags.`{KIND}` = 'trial' AND tags.`{LAUNCH_TAG}` = '{next(iter(launches))}'"
         return f"{chosen} AND attributes.run_id NOT IN ({_quoted(hidden)})" if hidden else chosen
     shown = [run_id for runs in launches.values() for run_id in runs if run_id not in hidden]
     return f"attributes.run_id IN ({_quoted(shown)})"
@@ -189,7 +190,7 @@ def _groups(contents: Contents) -> dict[str, Any] | None:
     keys = [key for key in ("estimator", "q") if key in contents.searched]
     by = [{"mode": "param", "groupByData": key} for key in keys]
     if len(contents.launches) > 1:
-        by.append({"mode": "tag", "groupByData": LAUNCH})
+        by.append({"mode": "tag", "groupByData": LAUNCH_TAG})
     return {"aggregateFunction": "average", "groupByKeys": by} if by else None
 
 
@@ -270,7 +271,9 @@ def prepare_page(
         shows_all: show runs that end above their start, too.
     """
     wanted = sorted(launches)
-    runs = [run for run in trial_runs(client, experiments) if run.data.tags.get(LAUNCH) in wanted]
+    runs = [
+        run for run in trial_runs(client, experiments) if run.data.tags.get(LAUNCH_TAG) in wanted
+    ]
     name = " ".join([*wanted, *(["all"] if shows_all else [])])
     key = "zotune-" + hashlib.sha256(name.encode()).hexdigest()[:12]
     contents = contents_of(runs, [] if shows_all else runs_above_start(client, runs))

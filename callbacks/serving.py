@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from zotune.callbacks.hiding import LAUNCH
 from zotune.callbacks.page import Page, prepare_page, trial_runs
 from zotune.callbacks.stores import (
     QUIET,
@@ -26,9 +25,10 @@ from zotune.callbacks.stores import (
     scheme_of,
     without_credentials,
 )
+from zotune.core.folders import private_folder
+from zotune.core.names import LAUNCH_TAG
+from zotune.core.processes import stoppable, supervised
 from zotune.errors import ConfigError, ZotuneError, nearest
-from zotune.folders import private_folder
-from zotune.processes import stoppable, supervised
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -87,8 +87,8 @@ def _launches(client: MlflowClient) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run in trial_runs(client, list(names)):
         theirs = found.setdefault(names[run.info.experiment_id], [])
-        if run.data.tags[LAUNCH] not in theirs:
-            theirs.append(run.data.tags[LAUNCH])
+        if run.data.tags[LAUNCH_TAG] not in theirs:
+            theirs.append(run.data.tags[LAUNCH_TAG])
     return found
 
 

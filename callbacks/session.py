@@ -32,6 +32,7 @@ from zotune.callbacks.spool import (
     read_records,
 )
 from zotune.callbacks.stores import QUIET, URI
+from zotune.core.names import STUDY_FILE
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -41,7 +42,6 @@ LOOK, AGAIN = 1.0, 3.0
 """Seconds between two looks at the deliverer, and between two starts of it."""
 LONGEST_REASON = 100
 """Characters of a store's error that are shown; the spool has all of it."""
-STUDY_FILE = "study.yaml"
 _DATE = re.compile(r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d$")
 
 

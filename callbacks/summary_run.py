@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.callbacks.artifacts import keep
 from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, STARTED, SUPERSEDED
 from zotune.callbacks.spool import Record
+from zotune.core.names import STUDY_FILE
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -97,7 +98,7 @@ def write_summary(
         params=[Param(key, str(value)) for key, value in about.get("versions", {}).items()],
         tags=[RunTag(key, value) for key, value in tags.items()],
     )
-    files = {"summary.md": note, "trials.csv": table_of(rows), "study.yaml": about.get("study")}
+    files = {"summary.md": note, "trials.csv": table_of(rows), STUDY_FILE: about.get("study")}
     for name, text in files.items():
         if text:
             keep(client, run_id, partial(client.log_text, run_id, text, name))

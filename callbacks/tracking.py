@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zotune.callbacks.hiding import LAUNCH
 from zotune.callbacks.page import COLOUR, KIND, colour, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
@@ -39,6 +38,7 @@ from zotune.callbacks.stores import (
     open_client,
     without_credentials,
 )
+from zotune.core.names import LAUNCH_TAG, STATUS_TAG, TRIAL_TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 BATCH, FEW = 1000, 100
 """The most metrics, and the most params or tags, that a call may carry."""
-TRIAL, STATUS = "zotune.trial_id", "zotune.status"
 FINAL = "final_"
 """Before the names of a run's last values."""
 
@@ -102,7 +101,7 @@ class Delivery:
             client = open_client(self.uri)
             self._experiment = experiment_id(client, self.uri, self.about["experiment"])
             self._runs = {
-                run.data.tags.get(TRIAL, ""): _tracked(run)
+                run.data.tags.get(TRIAL_TAG, ""): _tracked(run)
                 for run in _runs_of(client, self._experiment, self.about["launch_id"])
                 if run.data.tags.get(KIND) != SUPERSEDED
             }
@@ -151,7 +150,7 @@ class Delivery:
         client = self.connect()
         for trial in sorted(self._open):
             run = self._runs[trial]
-            client.set_tag(run.id, STATUS, INTERRUPTED)
+            client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
             run.status = KILLED
         records = read_records(self.folder)[0]
@@ -182,7 +181,7 @@ class Delivery:
         self._open.discard(trial)
         run = self._runs.pop(trial, None)
         if run is not None:
-            client.set_tag(run.id, STATUS, SUPERSEDED)
+            client.set_tag(run.id, STATUS_TAG, SUPERSEDED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
             client.set_tag(run.id, KIND, SUPERSEDED)  # the last, as the run is not found by it
 
@@ -218,7 +217,7 @@ class Delivery:
         return run
 
     def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
-        tags = self._tags_of("trial") | {TRIAL: trial}
+        tags = self._tags_of("trial") | {TRIAL_TAG: trial}
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
         if self.about.get("nested"):
@@ -239,7 +238,7 @@ class Delivery:
         return self._runs[""].id
 
     def _tags_of(self, kind: str) -> dict[str, str]:
-        return {**self.about.get("tags", {}), LAUNCH: self.about["launch_id"], KIND: kind}
+        return {**self.about.get("tags", {}), LAUNCH_TAG: self.about["launch_id"], KIND: kind}
 
     def _params(self, client: MlflowClient, run: TrackedRun, params: dict[str, str]) -> None:
         """Params that the run lacks; one that has changed since (as in PBT) becomes a tag."""
@@ -310,7 +309,7 @@ def _runs_of(client: MlflowClient, experiment: str, launch: str) -> Iterator[Run
     while token is not None:
         page = client.search_runs(
             [experiment],
-            f"tags.`{LAUNCH}` = '{launch}'",
+            f"tags.`{LAUNCH_TAG}` = '{launch}'",
             max_results=1000,
             page_token=token or None,
         )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zotune.budget import COUNTS, Budget, Ledger
-from zotune.differences import DIFFERENCES, get_difference
+from zotune.core.budget import COUNTS, Budget, Ledger
+from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.errors import ConfigError, UnknownNameError
 
 

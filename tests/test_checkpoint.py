@@ -17,11 +17,12 @@ from safetensors.torch import save_file
 
 import zotune
 from tests.servers import wait_for
-from zotune.checkpoint import load_state, save_state, write_whole
 from zotune.config import parse_config
+from zotune.core.files import write_whole
+from zotune.core.state import LaneState
 from zotune.errors import CheckpointError
 from zotune.loop import Loop
-from zotune.state import State
+from zotune.runs.checkpoint import load_loop, load_state, save_loop
 
 
 @pytest.fixture
@@ -31,20 +32,21 @@ def loop(bowl: zotune.Objective) -> Loop:
 
 def test_a_state_comes_back_bit_for_bit(loop: Loop, tmp_path: Path) -> None:
     state = loop.advance(loop.init(), until=31)
-    save_state(state, tmp_path / "state", loop.fingerprint(), note="kept")
-    back, notes = load_state(tmp_path / "state", loop.fingerprint())
-    for field in fields(State):
-        mine, theirs = getattr(state, field.name), getattr(back, field.name)
+    save_loop(loop, state, tmp_path / "state", note="kept")
+    back, notes = load_loop(loop, tmp_path / "state")
+    for field in fields(LaneState):
+        mine, theirs = getattr(state.lanes[0], field.name), getattr(back.lanes[0], field.name)
         if isinstance(mine, torch.Tensor):
             assert torch.equal(mine, theirs), field.name
     assert back.ledger == state.ledger
     assert back.steps == state.steps
     assert loop.curve_rows(back) == loop.curve_rows(state)
-    assert notes == {"note": "kept"}
+    assert notes["note"] == "kept"
+    assert notes["config"] == loop.config.model_dump()
 
 
 def test_a_file_that_was_cut_short_is_refused(loop: Loop, tmp_path: Path) -> None:
-    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    path = save_loop(loop, loop.init(), tmp_path / "state")
     content = path.read_bytes()
     for length in (0, 5, 100, len(content) - 1):
         path.write_bytes(content[:length])
@@ -58,13 +60,13 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
         load_state(tmp_path / "model.safetensors")
 
 
-def test_a_checkpoint_with_other_tensors_is_refused(loop: Loop, tmp_path: Path) -> None:
-    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+def test_a_checkpoint_that_lacks_a_tensor_is_refused(loop: Loop, tmp_path: Path) -> None:
+    path = save_loop(loop, loop.init(), tmp_path / "state")
     with safe_open(path, framework="pt") as file:
         header = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys() if name != "best_x"}  # noqa: SIM118
-    save_file(tensors | {"momentum": torch.ones(1)}, path, header)
-    with pytest.raises(CheckpointError, match=r"not hold a state .* differs in best_x, moment"):
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name != "0.best_x"}  # noqa: SIM118
+    save_file(tensors, path, header)
+    with pytest.raises(CheckpointError, match=r"not hold a state .* it lacks 'best_x'"):
         load_state(path)
 
 
@@ -74,21 +76,21 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_problem_is_refused(loop: Loop, tmp_path: Path) -> None:
-    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
-    other = loop.fingerprint() | {"dim": 11}
+    path = save_loop(loop, loop.init(), tmp_path / "state")
+    larger = zotune.objective(lambda x: x.square().sum(), dim=11, L=3.0, name="bowl")
     with pytest.raises(
         CheckpointError, match="belongs to another run: it has dim=10, this run has"
     ):
-        load_state(path, other)
+        load_loop(Loop(loop.config, larger), path)
 
 
 def test_a_checkpoint_of_another_format_is_refused(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zotune.checkpoint.FORMAT", 99)
-    path = save_state(loop.init(), tmp_path / "state", loop.fingerprint())
+    monkeypatch.setattr("zotune.runs.checkpoint.FORMAT", 99)
+    path = save_loop(loop, loop.init(), tmp_path / "state")
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 1"):
+    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 2"):
         load_state(path)
 
 
@@ -97,7 +99,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> No
     path = tmp_path / "state"
     program = (
         "import sys; from pathlib import Path\n"
-        "from zotune.checkpoint import write_whole\n"
+        "from zotune.core.files import write_whole\n"
         "n = 0\n"
         "while True:\n"
         "    n = (n + 1) % 10\n"

@@ -9,13 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from zotune.cli import main
-from zotune.comparison import FIGURES
-from zotune.differences import DIFFERENCES
+from zotune.cli.comparison import FIGURES
+from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.study.studyfile import shipped_studies
+from zotune.updates import UPDATES
 
 
 def test_list_shows_every_entry_with_its_formula() -> None:
@@ -47,6 +48,7 @@ def test_list_as_json_names_everything_that_is_registered() -> None:
         "estimators": list(ESTIMATORS),
         "directions": list(DIRECTIONS),
         "differences": list(DIFFERENCES),
+        "updates": [*UPDATES, "auto"],
         "steps": list(STEPS),
         "problems": list(PROBLEMS),
     }

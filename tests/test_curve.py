@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 import zotune
 from zotune.config import parse_config
-from zotune.curve import Observation
-from zotune.grid import budget_grid, crosses
+from zotune.core.curve import Observation, together
+from zotune.core.grid import budget_grid, crosses
 from zotune.loop import Loop
 
 
@@ -93,10 +94,10 @@ def test_looking_costs_nothing_where_a_step_knows_the_loss(bowl: zotune.Objectiv
 
 def observation(loss: list[float], **known: torch.Tensor) -> Observation:
     values = torch.tensor(loss, dtype=torch.float64)
-    nothing = torch.zeros(0)
-    parts = {"grad_norm2": nothing, "average_loss": nothing, "diagnostics": nothing} | known
     none = torch.zeros(len(loss), dtype=torch.bool)
-    return Observation(1, 2, 1, 1, 1, values, values, none, **parts)
+    tensors = {"loss": values, "best_loss": values, "diverged": none} | known
+    counters = dict.fromkeys(("queries", "evaluations", "monitored", "steps", "q", "spent"), 1)
+    return Observation(**counters, tensors=tensors)
 
 
 def test_a_row_holds_means_over_replicates() -> None:
@@ -106,6 +107,19 @@ def test_a_row_holds_means_over_replicates() -> None:
     assert row["loss_std"] == pytest.approx(7**0.5)
     assert row["grad_norm2"] is None
     assert observation([1.0]).row("running", None)["loss_std"] == 0
+
+
+def test_a_metric_that_an_iterate_adds_arrives_in_the_row() -> None:
+    known = {"accuracy": torch.tensor([0.5]), "unknown": torch.tensor([math.nan])}
+    row = observation([1.0], **known).row("running", None)
+    assert (row["accuracy"], row["unknown"]) == (0.5, None)
+
+
+def test_replicates_that_were_observed_apart_are_one_row() -> None:
+    one, other = observation([1.0]), replace(observation([4.0]), spent=4, steps=9)
+    seen = together([one, other])
+    assert (seen.spent, seen.steps) == (2, 5)
+    assert seen.row("running", None)["loss"] == 2.5
 
 
 def test_losses_near_the_largest_number_do_not_overflow_the_mean() -> None:
@@ -120,6 +134,8 @@ def test_all_rows_of_a_run_have_the_same_keys(bowl: zotune.Objective) -> None:
         run = zotune.minimize(
             bowl, q=2, budget=100, diagnostics=diagnostics, on_report=reported.append
         )
-        keys = {tuple(row) for row in [*run.rows, *reported]}
-        assert len(keys) == 1
-        assert ("snr" in next(iter(keys))) == diagnostics
+        for rows in (run.rows, reported):
+            (keys,) = {tuple(row) for row in rows}
+            assert ("snr" in keys) == diagnostics
+            assert "q" in keys
+        assert set(reported[0]) - set(run.rows[0]) == {"start_loss", "L", "L_estimated"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from zotune.differences import DIFFERENCES, default_mu, get_difference
+from zotune.core.differences import DIFFERENCES, default_mu, get_difference
 from zotune.errors import UnknownNameError
 from zotune.objectives import build_problem
 

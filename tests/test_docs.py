@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import zotune
 from tests.tune.conftest import QUIET
-from zotune.catalogue import markdown
 from zotune.cli import main
+from zotune.cli.catalogue import markdown
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -94,3 +95,18 @@ def test_pictures_in_the_readme_exist() -> None:
     pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", README.read_text())
     assert pictures
     assert all((README.parent / picture).is_file() for picture in pictures)
+
+
+RECIPES = re.findall(
+    r"```python\n(.*?)```", (README.parent / "CONTRIBUTING.md").read_text(), re.DOTALL
+)
+
+
+def test_every_recipe_is_short_and_makes_something_that_runs() -> None:
+    assert len(RECIPES) == 4
+    for recipe in RECIPES:
+        assert len(recipe.splitlines()) <= 20
+        exec(compile(recipe, "CONTRIBUTING.md", "exec"), {})
+    own = {"estimator": "halved", "update": "heavy", "step": "constant", "eta": 0.05}
+    run = zotune.minimize({"name": "shifted", "dim": 4}, q=4, budget=400, **own)
+    assert run.best_loss < 0.1

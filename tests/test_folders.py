@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from zotune.cli import main
+from zotune.core.folders import SOCKET_PATH, private_folder, require_writable, written_by_others
 from zotune.errors import ConfigError
-from zotune.folders import SOCKET_PATH, private_folder, require_writable, written_by_others
 
 
 def test_a_folder_that_was_tried_is_as_it_was(tmp_path: Path) -> None:

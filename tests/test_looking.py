@@ -16,8 +16,8 @@ from tests.weights.models import bits
 from tests.weights.toy import Toy
 from tests.weights.toy import settings as toy_settings
 from zotune.config import parse_config
-from zotune.curve import DIVERGED, RUNNING
-from zotune.weights.loop import WeightsLoop
+from zotune.core.names import DIVERGED, RUNNING
+from zotune.loop import Loop
 
 
 def walled(x: Tensor) -> float:
@@ -103,7 +103,7 @@ def test_looking_at_weights_changes_nothing_of_their_run(
     for way in (ONE_LOOK, {"report_every": report_every, "points": points}):
         config = parse_config(toy_settings(eta=eta, difference=difference) | way)
         toy = Toy(dtype)
-        loop = WeightsLoop(config, toy)
+        loop = Loop(config, toy)
         state = loop.init()
         while loop.status(state) == RUNNING:
             state, _ = loop.report(loop.advance_to_report(state))
@@ -115,7 +115,7 @@ def test_looking_at_weights_changes_nothing_of_their_run(
 @pytest.mark.parametrize("difference", ["forward", "central"])
 def test_weights_that_mu_no_longer_moves_have_diverged(difference: str) -> None:
     config = parse_config(toy_settings(eta=1e14, difference=difference, budget=300, mu=1e-3))
-    loop = WeightsLoop(config, Toy())
+    loop = Loop(config, Toy())
     state = loop.advance(loop.init())
     assert loop.status(state) == DIVERGED
     assert loop.spent(state) < 300

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import zotune
 from zotune.config import parse_config
-from zotune.curve import DIVERGED, EXHAUSTED, RUNNING
+from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import register
 from zotune.loop import Loop
@@ -183,7 +183,8 @@ def test_configurations_share_their_draws(bowl: zotune.Objective) -> None:
     few, many = loop_of(bowl, q=2), loop_of(bowl, q=5, estimator="avg")
     everything = (range(2), range(10))
     assert torch.equal(
-        few.prober.block(7, 2).rows(*everything), many.prober.block(7, 5).rows(*everything)
+        few.iterate.prober.block(7, 2).rows(*everything),
+        many.iterate.prober.block(7, 5).rows(*everything),
     )
 
 

@@ -9,7 +9,7 @@ import torch
 
 from zotune.addresses import replicate_keys
 from zotune.directions import DIRECTIONS
-from zotune.measurements import errors_over, gram_deviation, mean_squared_error
+from zotune.theory.measurements import errors_over, gram_deviation, mean_squared_error
 
 
 @pytest.mark.parametrize("estimator", ["avg", "align", "align-diag"])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import zotune
 from zotune.errors import ObjectiveError
-from zotune.noise import LOOKS, alike, refuse_noise
+from zotune.loop.noise import LOOKS, alike, refuse_noise
 
 
 def noisy(size: float, seed: int = 0) -> Callable[[Tensor], float]:

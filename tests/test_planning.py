@@ -16,16 +16,14 @@ import torch
 from rich.console import Console
 
 import zotune
-from zotune.budget import COUNTS, Budget, Ledger
-from zotune.differences import DIFFERENCES, get_difference
+from zotune.core.budget import COUNTS, Budget, Ledger
+from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
 from zotune.loop import Loop
 from zotune.objectives import build_problem
 from zotune.objectives.quadratic import Quadratic
-from zotune.plan_table import render
-from zotune.planning import Plan, plan
 from zotune.study import load_study
 from zotune.theory import (
     REGIMES,
@@ -36,6 +34,8 @@ from zotune.theory import (
     log_contraction,
     method,
 )
+from zotune.theory.plan_table import render
+from zotune.theory.planning import Plan, plan
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)
@@ -516,8 +516,9 @@ def test_unknown_names_are_refused_with_a_hint(key: str, value: str, hint: str) 
 
 def test_planning_does_not_wait_for_torch() -> None:
     code = (
-        "import sys; from rich.console import Console; from zotune.plan_table import render; "
-        "from zotune.planning import plan; "
+        "import sys; from rich.console import Console\n"
+        "from zotune.theory.plan_table import render; "
+        "from zotune.theory.planning import plan; "
         "Console(quiet=True).print(render(plan(1000, 20000, regime='stochastic'))); "
         "sys.exit('torch' in sys.modules)"
     )

@@ -14,7 +14,7 @@ import pytest
 
 from tests.marked import marked, new_mark
 from tests.servers import wait_for
-from zotune.processes import STOPS, handled, stoppable, supervised
+from zotune.core.processes import STOPS, handled, stoppable, supervised
 
 FAMILY = """
 import signal, subprocess, sys, time
@@ -28,13 +28,13 @@ time.sleep(600)
 """A process with a child and a grandchild in sessions of their own; deaf ones ignore SIGTERM."""
 PARENT = """
 import sys, time
-from zotune.processes import supervised
+from zotune.core.processes import supervised
 with supervised(sys.argv[1:]):
     time.sleep(600)
 """
 ON_TERMINAL = """
 import fcntl, sys, termios, time
-from zotune.processes import stoppable
+from zotune.core.processes import stoppable
 fcntl.ioctl(0, termios.TIOCSCTTY)
 try:
     with stoppable():

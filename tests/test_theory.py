@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import zotune
 from zotune.addresses import replicate_keys
 from zotune.blocks import DenseBlock
-from zotune.budget import COUNTS, Budget, Ledger
-from zotune.differences import DIFFERENCES, get_difference
+from zotune.core.budget import COUNTS, Budget, Ledger
+from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator, Moments

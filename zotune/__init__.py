@@ -16,30 +16,34 @@ from zotune._version import __version__
 if TYPE_CHECKING:
     from zotune.errors import ZotuneError
     from zotune.objectives import Objective, objective
-    from zotune.planning import Plan, plan
-    from zotune.run import Run, load_run, minimize
-    from zotune.sources import factory
-    from zotune.space import search_space
+    from zotune.results.loading import load_run
+    from zotune.runs.minimize import minimize
+    from zotune.runs.minimizer import Minimizer
+    from zotune.runs.run import Run
     from zotune.study import Study, load_study
     from zotune.study.quiet import local_ray
-    from zotune.trainables import ZOTrainable, trainable
+    from zotune.theory.planning import Plan, plan
+    from zotune.tune.sources import factory
+    from zotune.tune.space import search_space
+    from zotune.tune.trainables import ZOTrainable, trainable
 
 _HOMES = {
     "Objective": "zotune.objectives",
-    "Run": "zotune.run",
-    "ZOTrainable": "zotune.trainables",
+    "Run": "zotune.runs.run",
+    "ZOTrainable": "zotune.tune.trainables",
     "ZotuneError": "zotune.errors",
     "Study": "zotune.study",
-    "factory": "zotune.sources",
-    "load_run": "zotune.run",
+    "factory": "zotune.tune.sources",
+    "Minimizer": "zotune.runs.minimizer",
+    "load_run": "zotune.results.loading",
     "load_study": "zotune.study",
     "local_ray": "zotune.study.quiet",
-    "minimize": "zotune.run",
+    "minimize": "zotune.runs.minimize",
     "objective": "zotune.objectives",
-    "Plan": "zotune.planning",
-    "plan": "zotune.planning",
-    "search_space": "zotune.space",
-    "trainable": "zotune.trainables",
+    "Plan": "zotune.theory.planning",
+    "plan": "zotune.theory.planning",
+    "search_space": "zotune.tune.space",
+    "trainable": "zotune.tune.trainables",
 }
 
 _PACKAGES = {
@@ -48,6 +52,7 @@ _PACKAGES = {
 }
 
 __all__ = [
+    "Minimizer",
     "Objective",
     "Plan",
     "Run",

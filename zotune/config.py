@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from zotune.budget import COUNTS, DIRECTIONS
-from zotune.differences import DIFFERENCES, FORWARD
+from zotune.core.budget import COUNTS, DIRECTIONS
+from zotune.core.differences import DIFFERENCES, FORWARD
+from zotune.core.grid import GRID_POINTS
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
-from zotune.grid import GRID_POINTS
-from zotune.steps import LEVEL, SCHEDULES, STEPS, THEORY
+from zotune.steps import AUTO, LEVEL, SCHEDULES, STEPS, THEORY
+from zotune.updates import UPDATES, Update
 
 NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
 """Settings in which a run may differ from the one that it goes on from."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
-AUTO, FAST, LEAN = "auto", "fast", "lean"
+FAST, LEAN = "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
 NUMBERS = {
@@ -28,13 +38,26 @@ NUMBERS = {
     "points",
     *("block_bytes", "warmup", "clip", "momentum"),
 }
-FOR_WEIGHTS = ("schedule", "warmup", "clip", "momentum", "embedding_rows", "memory")
+FOR_WEIGHTS = ("embedding_rows", "memory")
 """Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
+
+
+@dataclass(frozen=True)
+class Or:
+    """One more name beside those of a registry, which are looked up when they are needed."""
+
+    name: str
+    others: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.name, *self.others))
+
 
 _NAMED: dict[str, Iterable[str]] = {
     "estimator": ESTIMATORS,
     "directions": DIRECTION_KINDS,
     "difference": DIFFERENCES,
+    "update": Or(AUTO, UPDATES),
     "step": STEPS,
     "count": COUNTS,
     "schedule": SCHEDULES,
@@ -63,10 +86,14 @@ class Config(BaseModel):
     """forward: q + 1 evaluations a step; central: 2q."""
     mu: float | None = Field(None, gt=0)
     """Radius of the differences; None: by dtype, 1e-6 in float64."""
+    update: str = "sgd"
+    """How the estimate moves the point."""
     step: str = THEORY
     """The rule of the step size."""
     eta: float | None = Field(None, gt=0)
     """The step itself under constant, the first under sqrt-decay, a factor under theory."""
+    bounds: tuple[Any, Any] | None = None
+    """Lower and upper bounds of x, numbers or vectors; points and probes stay inside (auto)."""
     L: float | None = Field(None, gt=0)
     """Smoothness for the theory step; None: the problem's, or estimated."""
     budget: int = Field(ge=1)
@@ -86,13 +113,13 @@ class Config(BaseModel):
     block_bytes: int = Field(2**29, ge=1)
     """Memory that a block of directions may take; past it, directions are replayed in parts."""
     schedule: str = LEVEL
-    """How the step shrinks with spent budget: constant, linear or cosine. Of models' weights."""
+    """How the step shrinks with spent budget: constant, linear or cosine."""
     warmup: float = Field(0.0, ge=0, lt=1)
-    """The share of the budget over which the step first rises from 0. Of models' weights."""
+    """The share of the budget over which the step first rises."""
     clip: float | None = Field(None, gt=0)
-    """The largest difference, either way, that a step believes. Of models' weights."""
+    """Differences v are clipped to ±clip."""
     momentum: float = Field(0.0, ge=0, lt=1)
-    """How much of the last update is made again; keeps a float32 vector. Of models' weights."""
+    """Momentum coefficient; above 0, ``update: sgd`` is ``update: momentum``."""
     embedding_rows: str = SEEN
     """seen: rows that a step's batch does not use are no part of it; all: noise moves them too."""
     memory: str = AUTO
@@ -129,6 +156,63 @@ class Config(BaseModel):
         """What makes two configurations the same run, as far as both go."""
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
+    @model_validator(mode="after")
+    def _auto_goes_together(self) -> Config:
+        if (self.update == AUTO) != (self.step == AUTO):
+            raise ValueError(
+                "update 'auto' and step 'auto' go together, got "
+                f"update={self.update!r} with step={self.step!r}; give both, or neither"
+            )
+        if self.bounds is not None and not self.chooses:
+            raise ValueError(
+                "bounds need update='auto' and step='auto', which keep points and probes inside; "
+                f"got update={self.update!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _theory_is_of_the_update(self) -> Config:
+        if self.step == THEORY and not self.chooses and not self.named_update.linear:
+            raise ValueError(
+                "step 'theory' is a factor of the estimate, and update "
+                f"{self.named_update.name!r} takes lengths; give step='constant' with eta"
+            )
+        return self
+
+    @field_validator("bounds")
+    @classmethod
+    def _bounds_leave_room(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        low, high = (_numbers("bounds", side) for side in value)
+        if not all(a < b for a, b in zip(*np.broadcast_arrays(low, high), strict=True)):
+            raise ValueError(
+                f"bounds must be (low, high) with low below high everywhere, got {value!r}"
+            )
+        return tuple(side.tolist() if side.size > 1 else float(side[0]) for side in (low, high))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the descent chooses everything by itself."""
+        return self.update == AUTO
+
+    def box(self, dim: int) -> tuple[Any, Any] | None:
+        """Lower and upper bounds as vectors."""
+        if self.bounds is None:
+            return None
+        sides = [np.asarray(side, dtype=np.float64) for side in self.bounds]
+        for side in sides:
+            if side.size not in (1, dim):
+                raise ConfigError(
+                    f"bounds must be one number or {dim}, one a coordinate, got {side.size}"
+                )
+        return np.broadcast_to(sides[0], (dim,)), np.broadcast_to(sides[1], (dim,))
+
+    @property
+    def named_update(self) -> Update:
+        """The update; ``momentum`` above 0 stands for the one of that name."""
+        return UPDATES["momentum" if self.momentum and self.update == "sgd" else self.update]
+
     @property
     def rows(self) -> range:
         """Indices of the replicates."""
@@ -143,6 +227,17 @@ class Config(BaseModel):
                     f"{key} is a setting for the weights of a model and must stay {default!r} "
                     f"for this problem, got {value!r}; leave it out"
                 )
+
+
+def _numbers(what: str, value: Any) -> np.ndarray:
+    """A number or a list of them, without NaN."""
+    try:
+        found = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        found = np.array([np.nan])
+    if found.ndim != 1 or np.isnan(found).any():
+        raise ValueError(f"{what} must be numbers or vectors of numbers, got {value!r}")
+    return found
 
 
 def parse_config(settings: Mapping[str, Any]) -> Config:

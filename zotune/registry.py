@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
@@ -19,10 +19,14 @@ class Registry(Mapping[str, T]):
         kind: what errors call an entry.
         package: the modules to look at.
         code: the function or class of an entry, which tells who has written it.
+        also: further modules that register entries, of packages that stand above this one.
     """
 
-    def __init__(self, kind: str, package: str, code: Callable[[T], object]) -> None:
+    def __init__(
+        self, kind: str, package: str, code: Callable[[T], object], also: Sequence[str] = ()
+    ) -> None:
         self.kind = kind
+        self._also = also
         self._package = package
         self._code = code
         self._entries: dict[str, T] = {}
@@ -72,4 +76,6 @@ class Registry(Mapping[str, T]):
             package = import_module(self._package)
             for module in iter_modules(package.__path__):
                 import_module(f"{self._package}.{module.name}")
+            for name in self._also:
+                import_module(name)
         return self._entries

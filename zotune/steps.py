@@ -3,6 +3,7 @@
 ``theory``      eta · (E gᵀĝ / E‖ĝ‖²) / L, the best step for an L-smooth function (eta: 1)
 ``constant``    eta
 ``sqrt-decay``  eta / √(t + 1)
+``auto``        chosen by the descent itself, see ``zotune.descent``
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from zotune.directions import Directions
 from zotune.errors import ConfigError, one_of
 from zotune.estimators import Estimator
 
-THEORY, CONSTANT, SQRT_DECAY = "theory", "constant", "sqrt-decay"
+THEORY, CONSTANT, SQRT_DECAY, AUTO = "theory", "constant", "sqrt-decay", "auto"
 STEPS = {
     THEORY: "eta · (E gᵀĝ / E‖ĝ‖²) / L, with eta = 1 unless given",
     CONSTANT: "eta",
     SQRT_DECAY: "eta / √(t + 1)",
+    AUTO: "from values that are there anyway; with update auto",
 }
 
 LEVEL, LINEAR, COSINE = "constant", "linear", "cosine"

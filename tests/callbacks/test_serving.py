@@ -80,7 +80,7 @@ def test_a_launch_in_a_folder_of_any_name_is_recorded_reported_and_served(
     assert reported.exit_code == 0, reported.output
     assert "attached to the launch's summary run" in reported.output
     uri, place = page_of(["mine"])
-    with served(uri) as address, urllib.request.urlopen(address + place) as page:
+    with served(uri) as address, urllib.request.urlopen(address + place.path) as page:
         assert page.status == 200
     written = {path.name for path in here.parent.iterdir()}
     assert written == {ODD}

@@ -18,12 +18,12 @@ from tests.conformance.dependent import KINDS_OF_BLOCK, dependent_rows, repeated
 from tests.conftest import CountingBowl
 from zotune.addresses import replicate_keys
 from zotune.blocks import Block, DenseBlock
-from zotune.checkpoint import load_state, save_state
 from zotune.config import parse_config
-from zotune.differences import DIFFERENCES
+from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS, Directions
 from zotune.estimators import CLAIMS, ESTIMATORS, Estimator
 from zotune.loop import Loop
+from zotune.runs.checkpoint import load_state, save_state
 
 DIM = 11
 
@@ -121,7 +121,7 @@ def test_shape_and_dtype_are_those_of_the_objective_and_inputs_are_untouched(
     assert after.x.dtype == dtype
     assert torch.equal(state.x, before)
     assert not torch.equal(after.x, before)
-    block = loop.prober.block(0, q)
+    block = loop.iterate.prober.block(0, q)
     rows, v = block.rows(range(q), range(DIM)).clone(), torch.ones(2, q, dtype=dtype)
     c = estimator(v, block)
     assert c.shape == v.shape
@@ -330,9 +330,9 @@ def test_a_constant_moves_v_by_a_few_roundings_at_most(
             {"estimator": estimator.name, "difference": difference, "q": 4, "budget": 4, "mu": mu}
         )
         loop = Loop(config, objective)
-        block = loop.prober.block(0, 4)
-        values = loop.prober.values(loop.init().x, 0, block)
-        return loop.difference.quotient(values, mu)
+        block = loop.iterate.prober.block(0, 4)
+        values = loop.iterate.prober.values(loop.init().x, 0, block)
+        return loop.iterate.difference.quotient(values, mu)
 
     eps = torch.finfo(torch.float64).eps
     assert (v(constant) - v(0)).abs().max() <= 8 * eps * (abs(constant) + 1) / mu

@@ -1,7 +1,7 @@
 """A few hundred random configurations of both worlds, and a digest of what each run does.
 
-``python -m tests.golden.configurations`` records them anew. Digests are of bits, which depend on the
-processor's instructions and on torch's version: they are compared only where both are the same.
+``python -m tests.golden.configurations`` records them anew. Digests are of bits, which depend on
+the processor's instructions and on torch's version: they are compared only where both agree.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import zotune
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
 from zotune.config import parse_config
-from zotune.curve import RUNNING
-from zotune.weights.loop import WeightsLoop
+from zotune.core.names import RUNNING
+from zotune.loop import Loop
 
 RECORDED = Path(__file__).with_name("recorded.json")
 KEYS = (
@@ -122,7 +122,7 @@ def weights_digest(case: dict[str, Any]) -> str:
     dtype = getattr(torch, settings.pop("dtype"))
     model = settings.pop("model")
     objective = Toy(dtype) if model == "toy" else TinyQwen(dtype, causal=model == "causal")
-    loop = WeightsLoop(parse_config(settings), objective)
+    loop = Loop(parse_config(settings), objective)
     state, rows = loop.init(), []
     while loop.status(state) == RUNNING:
         state, row = loop.report(loop.advance_to_report(state))
@@ -130,7 +130,7 @@ def weights_digest(case: dict[str, Any]) -> str:
     ledger = state.ledger
     ends = [ledger.queries, ledger.evaluations, ledger.monitored, loop.status(state), state.steps]
     weights = hashlib.sha256(bits(objective)).hexdigest()
-    return _digest([weights, ends, loop.log, _known(rows), _known(loop.curve_rows(state))])
+    return _digest([weights, ends, loop.iterate.log, _known(rows), _known(loop.curve_rows(state))])
 
 
 def _known(rows: list[dict[str, Any]]) -> list[list[Any]]:

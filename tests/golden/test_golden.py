@@ -22,13 +22,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_runs_over_vectors_are_what_they_were() -> None:
-    found = [vector_digest(case) for case in vector_cases()]
-    changed = [case for case, a, b in zip(vector_cases(), found, GOLDEN["vectors"], strict=True) if a != b]
-    assert not changed, f"{len(changed)} changed, the first is {changed[0]}"
+CASES = {"vectors": (vector_cases, vector_digest), "weights": (weights_cases, weights_digest)}
 
 
-def test_runs_over_weights_are_what_they_were() -> None:
-    found = [weights_digest(case) for case in weights_cases()]
-    changed = [case for case, a, b in zip(weights_cases(), found, GOLDEN["weights"], strict=True) if a != b]
+@pytest.mark.parametrize("world", sorted(CASES))
+def test_runs_are_what_they_were(world: str) -> None:
+    cases, digest = CASES[world]
+    pairs = zip(cases(), GOLDEN[world], strict=True)
+    changed = [case for case, recorded in pairs if digest(case) != recorded]
     assert not changed, f"{len(changed)} changed, the first is {changed[0]}"

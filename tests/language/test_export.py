@@ -22,8 +22,8 @@ from transformers import (
 from tests.language.conftest import made, needs_minilm, parameters, write_rows
 from zotune import minimize
 from zotune.addresses import Keys
-from zotune.checkpoint import FILENAME
 from zotune.cli import main
+from zotune.core.names import STATE_FILE
 from zotune.errors import ConfigError
 from zotune.language.exported import load_classifier
 from zotune.language.heads import Pooled
@@ -192,7 +192,7 @@ def test_an_export_from_before_heads_were_chosen_is_read_as_it_was_written(tmp_p
 
 
 def test_a_run_of_no_language_model_is_told_so_with_what_reads_it(tmp_path: Path) -> None:
-    checkpoints = [tmp_path / f"trial{q}" / "checkpoint_000000" / FILENAME for q in (1, 2)]
+    checkpoints = [tmp_path / f"trial{q}" / "checkpoint_000000" / STATE_FILE for q in (1, 2)]
     for q, path in enumerate(checkpoints, start=1):
         minimize({"name": "quadratic", "dim": 4}, q=q, budget=8, checkpoint=path)
     for source in (tmp_path, checkpoints[0]):

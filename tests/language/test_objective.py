@@ -17,8 +17,8 @@ from zotune.language.objective import LanguageModel
 from zotune.language.options import Options
 from zotune.language.preparation import prepare
 from zotune.language.tokens import Batch
+from zotune.loop import Loop
 from zotune.objectives import build_any_problem, build_problem
-from zotune.weights.loop import WeightsLoop
 
 PROMPTED: dict[str, Any] = {"head": "words", "template": "{text} it is", "words": ["bad", "good"]}
 HEADS: dict[str, dict[str, Any]] = {
@@ -115,9 +115,9 @@ def test_rows_that_are_not_touched_do_not_matter_and_those_that_are_do(
 def test_lean_memory_sees_the_same_losses(options: dict[str, Any]) -> None:
     def factors(memory: str) -> list[list[float]]:
         settings = {"estimator": "avg", "q": 2, "budget": 6, "step": "constant", "eta": 1e-3}
-        loop = WeightsLoop(parse_config(settings | {"memory": memory}), made(batch=4, **options))
+        loop = Loop(parse_config(settings | {"memory": memory}), made(batch=4, **options))
         loop.advance(loop.init())
-        return loop.log
+        return loop.iterate.log
 
     assert factors("lean") == factors("fast")
 

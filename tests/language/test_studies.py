@@ -15,15 +15,16 @@ from transformers import AutoModelForSequenceClassification
 import zotune
 from tests.language.conftest import REAL_DATA, SMALL, made, needs_minilm, needs_real_data
 from zotune.cli import main
+from zotune.cli.run_command import Request, _lost_claims, loaders
 from zotune.config import parse_config
 from zotune.errors import CheckpointError, ConfigError
 from zotune.language import export_run, load_classifier
 from zotune.language.preparation import prepare
-from zotune.run import load_run, save_loop
+from zotune.loop import Loop
+from zotune.runs.checkpoint import save_loop
+from zotune.runs.run import load_run
 from zotune.study import Study, load_study
-from zotune.study.command import Request, _lost_claims, loaders
 from zotune.study.studyfile import StudyError, shipped_studies
-from zotune.weights.loop import WeightsLoop
 
 TINY = ["problem.model=tiny-qwen3", "problem.dataset=made-reviews", "problem.max_length=64"]
 PAPERS = ["qwen3-sst2", "qwen3-cb", "minilm-sst2"]
@@ -41,11 +42,11 @@ def mistakes(**settings: Any) -> list[str]:
     return caught.value.problems
 
 
-def finished(objective: Any, **settings: Any) -> tuple[WeightsLoop, Any, list[dict[str, Any]]]:
+def finished(objective: Any, **settings: Any) -> tuple[Loop, Any, list[dict[str, Any]]]:
     """A run in this process: its loop, its last state and its rows, two unless told otherwise."""
     settings = {"report_every": settings["budget"]} | settings
     options = {"name": "language-model", **objective.options.located()}
-    loop = WeightsLoop(parse_config({"problem": options, "L": 1.0, **settings}), objective)
+    loop = Loop(parse_config({"problem": options, "L": 1.0, **settings}), objective)
     state, row = loop.report(loop.init())
     rows = [row]
     while loop.status(state) == "running":
@@ -131,7 +132,7 @@ def test_language_studies_are_small_in_smoke_mode() -> None:
     for point in (small.trials[0], small.trials[-1]):
         config = small.configuration(point)
         objective = zotune.objectives.build_any_problem(config.problem)
-        loop = WeightsLoop(config, objective)  # type: ignore[arg-type]
+        loop = Loop(config, objective)  # type: ignore[arg-type]
         assert loop.status(loop.advance(loop.init(), 20)) == "running"
 
 
@@ -151,7 +152,7 @@ def test_rows_that_are_not_perturbed_change_nothing_but_the_time() -> None:
             objective.touched = lambda batch: {}  # type: ignore[method-assign]
         options = {"estimator": "avg", "q": 2, "budget": 8, "eta": 10.0, "embedding_rows": "all"}
         loop, _, _ = finished(objective, **options)
-        return torch.tensor(loop.log)
+        return torch.tensor(loop.iterate.log)
 
     torch.testing.assert_close(values(True), values(False), rtol=1e-4, atol=1e-9)
 
@@ -165,7 +166,7 @@ def test_a_finished_run_is_taken_home_from_its_checkpoint(tmp_path: Path) -> Non
     for number, source in enumerate((trial, trial.parent, trial.parents[1], trial.parents[2])):
         exported = export_run(source, tmp_path / f"model-{number}")
         assert exported.loss == rows[-1]["loss"]
-    batch = objective.batch(loop.batch_keys, 0)
+    batch = objective.batch(loop.iterate.batch_keys, 0)
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model-3")
     with torch.no_grad():
         theirs, ours = model(**batch.inputs).logits, objective.module(batch)

@@ -16,10 +16,10 @@ from rich.console import Console
 from zotune.callbacks.spool import FOLDER, Spool
 from zotune.claims import Verdict
 from zotune.cli import main
+from zotune.cli.reproduce_command import Request, _is_whole, ensure
 from zotune.reporting.page import page
 from zotune.reporting.report import Report
 from zotune.reproduction import plan
-from zotune.reproduction.command import Request, _is_whole, ensure
 from zotune.reproduction.measured import measured, sections
 from zotune.reproduction.pages import overview
 from zotune.reproduction.plan import EXPERIMENTS, FULL, SMALL, Experiment, chosen

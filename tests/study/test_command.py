@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from zotune.cli import main
+from zotune.cli.run_command import Request, _conclude
 from zotune.study import Study
-from zotune.study.command import Request, _conclude
 from zotune.study.launch import Launch
 
 STUDY = Study(

@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
+from zotune.core.names import FINISHED, INTERRUPTED
 from zotune.study import Study
-from zotune.study.launch import (
-    FINISHED,
-    INTERRUPTED,
-    LaunchError,
-    launch_id,
-    launches_of,
-    new_launch,
-    old_launch,
-)
+from zotune.study.launch import LaunchError, launch_id, launches_of, new_launch, old_launch
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
 

@@ -19,10 +19,10 @@ from zotune.cli import main
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
-from zotune.own import adopt, import_own, own_entries
 from zotune.reporting.records import Store
 from zotune.reporting.report import build
 from zotune.study import Study
+from zotune.tune.plugins import adopt, import_own, own_entries
 
 BESIDE = "def shifted(x):\n    return x - 1\n"
 """A module that the file of the user's imports."""
@@ -211,3 +211,66 @@ def test_a_problem_that_cannot_be_built_is_a_complaint_about_its_line() -> None:
     with pytest.raises(ConfigError, match="problem cannot be built: nobody listens on port 8080"):
         Study(name="x", problem="failing", budget=10)
     del failing
+
+
+NETWORK = """
+import torch
+from torch import nn
+
+import zotune
+from zotune.addresses import extend
+from zotune.weights.objective import WeightsObjective
+
+
+@zotune.objectives.register("network", formula="mean (net(x) − Σx)²", weights=True)
+class Network(WeightsObjective):
+    "A network that learns to add."
+
+    name = "network"
+
+    def __init__(self, hidden: int = 4) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.module = nn.Sequential(nn.Linear(3, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+        self.module.eval().requires_grad_(False)
+        for parameter in self.module.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+        self.trained = dict(self.module.named_parameters())
+        self.device, self.dtype = torch.device("cpu"), torch.float32
+        self.held_out = torch.randn(64, 3, generator=generator)
+
+    def batch(self, keys, step):
+        generator = torch.Generator().manual_seed(int(extend(keys, step)[0]) >> 1)
+        return torch.randn(16, 3, generator=generator)
+
+    def loss(self, batch):
+        return (self.module(batch)[:, 0] - batch.sum(1)).square().mean()
+
+    def validate(self):
+        error = self.module(self.held_out)[:, 0] - self.held_out.sum(1)
+        return {"loss": float(error.square().mean()), "worst": float(error.abs().max())}
+"""
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_study_runs_over_the_weights_of_a_module_of_mine(tmp_path: Path) -> None:
+    """Every metric that its validation reports arrives in the rows."""
+    (tmp_path / "my_network.py").write_text(NETWORK, encoding="utf-8")
+    try:
+        import_own(str(tmp_path / "my_network.py"))
+        study = Study(
+            name="network",
+            problem={"name": "network", "hidden": 3},
+            budget=60,
+            space={"q": [2, 4]},
+            fixed={"estimator": "avg", "step": "constant", "eta": 0.02},
+        )
+        results = study.run(storage_path=tmp_path / "results", tracking_uri="none")
+        assert not results.errors
+        rows = [result.metrics for result in results]
+        assert all(row is not None and row["worst"] > 0 for row in rows)
+        run = zotune.load_run(results[0])
+        assert run.rows[-1]["loss"] < run.rows[0]["loss"]
+        assert run.weights()["0.weight"].shape == (3, 3)
+    finally:
+        sys.modules.pop("my_network", None)
+        sys.path[:] = [place for place in sys.path if place != str(tmp_path)]

@@ -28,9 +28,9 @@ from tests.solo import reported
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
 from zotune.cli import main
+from zotune.cli.run_command import Request
+from zotune.cli.run_command import _resume as resume_command
 from zotune.study import Study, load_study
-from zotune.study.command import Request
-from zotune.study.command import _resume as resume_command
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
 

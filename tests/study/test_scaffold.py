@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import zotune
 from zotune.cli import main
-from zotune.own import import_own
 from zotune.study.scaffold import write
+from zotune.tune.plugins import import_own
 
 NUMPY = """
 import numpy as np

@@ -13,7 +13,6 @@ from ray import cloudpickle
 from ray.tune.schedulers import ASHAScheduler
 
 import zotune
-from zotune.planning import plan
 from zotune.study import Study, load_study
 from zotune.study.points import Sampler
 from zotune.study.scheduling import Within, scheduler
@@ -21,6 +20,7 @@ from zotune.study.smoke import smoked
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
 from zotune.study.tuning import Plateau, TargetLoss, param_space, stopper
 from zotune.theory import REGIMES
+from zotune.theory.planning import plan
 
 PAIRS = [(1, 0), (1, 1), (2, 0), (2, 1)]
 """Of q and of the problem's seed."""

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import zotune
-from zotune.checkpoint import FILENAME
+from zotune.cli.summary import MOST_DRAWN, Entry, best_entries, best_table, draw, entries
+from zotune.core.names import STATE_FILE
 from zotune.study import Study
-from zotune.study.summary import MOST_DRAWN, Entry, best_entries, best_table, draw, entries
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
 
@@ -151,7 +151,7 @@ def drawn(
             one.run = run
             results.append(one)
     figures: list[Figure] = []
-    monkeypatch.setattr("zotune.run.load_run", lambda one: one.run)
+    monkeypatch.setattr("zotune.runs.run.load_run", lambda one: one.run)
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
     study = STUDY.model_copy(update={"space": {"q": [1, 5], "problem.dim": list(dims)}})
     launch = SimpleNamespace(study=study, folder=tmp_path)
@@ -187,7 +187,7 @@ def launched(folder: Path, *runs: tuple[Any, int]) -> Path:
     for at, (problem, budget) in enumerate(runs):
         trial = folder / f"trial_{at}" / "checkpoint_000000"
         trial.mkdir(parents=True)
-        path = trial / FILENAME
+        path = trial / STATE_FILE
         zotune.minimize(problem, estimator="align", q=10, budget=budget, checkpoint=path)
     return folder
 

@@ -21,7 +21,7 @@ from tests.packages import PIP, Distributions
 from tests.servers import wait_for
 from tests.solo import reported
 from tests.tune.conftest import QUIET, Fit
-from zotune.trainables import CURVE
+from zotune.core.names import CURVE_KEY
 
 PROBLEM = {"name": "quadratic", "dim": 16}
 
@@ -62,7 +62,7 @@ def test_every_trial_of_a_study_equals_its_solo_run(fit: Fit) -> None:
     assert not results.errors
     assert_equal_to_solo(results)
     assert all(result.metrics["timesteps_total"] == 320 for result in results)
-    assert all(CURVE not in result for result in seen.results)
+    assert all(CURVE_KEY not in result for result in seen.results)
     frame = results[0].metrics_dataframe
     assert frame is not None
     assert frame["timesteps_total"].is_monotonic_increasing

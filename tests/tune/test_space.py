@@ -64,7 +64,7 @@ def test_one_draw_of_eta_is_a_multiple_of_every_theory_step() -> None:
             config = parse_config(draw | {"estimator": estimator, "q": q})
             loop = Loop(config, build_problem({"name": "quadratic", "dim": 100}))
             plain = Loop(config.model_copy(update={"eta": None}), loop.objective)
-            ratio = loop.rule.size(0, q) / plain.rule.size(0, q)
+            ratio = loop.lanes[0].rule.size(0, q) / plain.lanes[0].rule.size(0, q)
             assert ratio == pytest.approx(draw["eta"])
 
 

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 import zotune
 from tests.solo import reported
+from zotune.core.names import CURVE_KEY, LOSSES_KEY
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
-from zotune.trainables import CURVE, LOSSES, ZOTrainable
+from zotune.tune.trainables import ZOTrainable
 
 CONFIG: dict[str, Any] = {
     "problem": {"name": "quadratic", "dim": 12},
@@ -109,11 +110,11 @@ def test_a_trial_whose_replicates_all_diverge_ends_with_a_result(make: Make) -> 
 
 
 def test_curve_points_travel_only_when_asked_for(make: Make) -> None:
-    assert all(CURVE not in row for row in finish(make()))
+    assert all(CURVE_KEY not in row for row in finish(make()))
     trial = make(curve=True)
-    points = [point for row in finish(trial) for point in row[CURVE]]
+    points = [point for row in finish(trial) for point in row[CURVE_KEY]]
     assert trial._state is not None
-    assert points[-1].pop(LOSSES) == trial._state.loss.tolist()
+    assert points[-1].pop(LOSSES_KEY) == trial._state.loss.tolist()
     assert points == trial._loop.curve_rows(trial._state)
 
 
@@ -121,7 +122,7 @@ def test_curve_points_stay_out_of_checkpoints(make: Make, tmp_path: Path) -> Non
     trial = make(curve=True)
     trial.train()
     result = trial.save(str(tmp_path / "checkpoint"))
-    assert CURVE not in result.metrics
+    assert CURVE_KEY not in result.metrics
 
 
 # Resets and checkpoints
@@ -158,10 +159,10 @@ def test_a_trial_continues_from_its_checkpoint_bit_for_bit(make: Make, tmp_path:
 
 def test_points_already_sent_are_not_sent_again_after_a_restore(make: Make, tmp_path: Path) -> None:
     first = make(curve=True)
-    sent = [point for _ in range(5) for point in first.train()[CURVE]]
+    sent = [point for _ in range(5) for point in first.train()[CURVE_KEY]]
     later = make(curve=True)
     later.restore(save(first, tmp_path / "checkpoint"))
-    sent += [point for row in finish(later) for point in row[CURVE]]
+    sent += [point for row in finish(later) for point in row[CURVE_KEY]]
     assert [p["spent"] for p in sent] == [p["spent"] for p in later._loop.curve_rows(later._state)]  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ray
 
-from zotune.wishes import ask_for_curves, curves_wanted, stop_asking
+from zotune.tune.curve_requests import ask_for_curves, curves_wanted, stop_asking
 
 
 def test_workers_know_whether_their_experiment_wants_curves(shared_ray: None) -> None:

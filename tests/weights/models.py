@@ -12,7 +12,10 @@ from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
 from zotune.addresses import Keys
-from zotune.weights.loop import WeightsLoop
+from zotune.iterates import View
+from zotune.loop import Loop
+from zotune.weights.block import TileBlock
+from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective
 
 WORDS, LABELS = 300, 2
@@ -73,8 +76,15 @@ def bits(objective: WeightsObjective) -> bytes:
     return torch.cat(flat).numpy().tobytes()
 
 
+def block_of(loop: Loop, step: int, q: int, layout: Layout) -> TileBlock:
+    """The directions of a step."""
+    return loop.iterate.block(View(step, layout.dim), q)
+
+
 @torch.no_grad()
-def probed(loop: WeightsLoop, batch: Batch, step: int, q: int) -> Tensor:
+def probed(loop: Loop, batch: Batch, step: int, q: int) -> Tensor:
     """The losses of a step's evaluations."""
-    layout = loop.layout_of(batch)
-    return loop.probe.values(batch, layout, loop.block(step, q, layout), loop.difference)
+    layout = loop.iterate.layout_of(batch)
+    return loop.iterate.probe.values(
+        batch, layout, block_of(loop, step, q, layout), loop.iterate.difference
+    )

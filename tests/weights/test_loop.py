@@ -10,17 +10,17 @@ from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.errors import ConfigError, ZotuneError
 from zotune.estimators import ESTIMATORS
-from zotune.weights.loop import WeightsLoop
+from zotune.loop import Loop
 from zotune.weights.objective import WeightsObjective
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 
 
-def loop_for(objective: WeightsObjective, **changes: Any) -> WeightsLoop:
-    return WeightsLoop(parse_config(settings(**changes)), objective)
+def loop_for(objective: WeightsObjective, **changes: Any) -> Loop:
+    return Loop(parse_config(settings(**changes)), objective)
 
 
-def run(objective: WeightsObjective, **changes: Any) -> tuple[WeightsLoop, list[dict[str, Any]]]:
+def run(objective: WeightsObjective, **changes: Any) -> tuple[Loop, list[dict[str, Any]]]:
     loop = loop_for(objective, **changes)
     state, rows = loop.init(), []
     while loop.status(state) == "running":
@@ -47,7 +47,7 @@ def test_an_estimate_leaves_every_weight_bit_for_bit(dtype: torch.dtype, differe
     loop = loop_for(objective, difference=difference, q=4)
     before = bits(objective)
     for step in range(3):
-        batch = objective.batch(loop.batch_keys, step)
+        batch = objective.batch(loop.iterate.batch_keys, step)
         values = probed(loop, batch, step, q=4)
         assert len(values.unique()) > 4
         assert bits(objective) == before
@@ -69,7 +69,7 @@ def test_evaluations_are_what_the_ledger_says() -> None:
     validated = 2 * rows[-1]["monitored"]
     assert objective.calls == rows[-1]["evaluations"] + validated
     assert (rows[-1]["queries"], rows[-1]["evaluations"]) == (10, 13)
-    assert [len(a) for a in loop.log] == [4, 4, 2]
+    assert [len(a) for a in loop.iterate.log] == [4, 4, 2]
 
 
 def test_rows_have_the_same_keys_and_those_of_other_problems() -> None:
@@ -148,7 +148,7 @@ def test_the_theory_step_is_that_of_what_the_batch_sees() -> None:
         objective = TinyQwen()
         loop = loop_for(objective, embedding_rows=rows, step="theory", eta=1e-6, L=1, q=3, clip=1.0)
         loop.step(loop.init())
-        sizes[rows] = max(map(abs, loop.log[0]))
-        d = loop.layout_of(objective.batch(loop.batch_keys, 0)).dim
+        sizes[rows] = max(map(abs, loop.iterate.log[0]))
+        d = loop.iterate.layout_of(objective.batch(loop.iterate.batch_keys, 0)).dim
         assert sizes[rows] == pytest.approx(1e-6 * 3 / (d + 3 + 1) / 3)
     assert sizes["seen"] > 1.1 * sizes["all"]

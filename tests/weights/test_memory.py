@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from tests.weights.models import TinyQwen, bits, probed
+from tests.weights.models import TinyQwen, bits, block_of, probed
 from tests.weights.toy import Toy, settings
 from zotune.config import parse_config
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, OutOfMemory
+from zotune.loop import Loop
 from zotune.weights import lean, memory
-from zotune.weights.loop import WeightsLoop
 from zotune.weights.objective import WeightsObjective
 
 ROWS = pytest.mark.parametrize("rows", ["seen", "all"])
@@ -22,9 +22,9 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 
 
 def finished(objective: WeightsObjective, **changes: Any) -> tuple[bytes, list[list[float]]]:
-    loop = WeightsLoop(parse_config(settings(budget=9, **changes)), objective)
+    loop = Loop(parse_config(settings(budget=9, **changes)), objective)
     loop.advance(loop.init())
-    return bits(objective), loop.log
+    return bits(objective), loop.iterate.log
 
 
 @DTYPES
@@ -40,9 +40,9 @@ def test_lean_is_bit_for_bit_what_fast_is(dtype: torch.dtype, causal: bool, rows
 @DTYPES
 def test_a_lean_estimate_leaves_every_weight_bit_for_bit(dtype: torch.dtype) -> None:
     objective = TinyQwen(dtype, causal=True)
-    loop = WeightsLoop(parse_config(settings(memory="lean", difference="central")), objective)
+    loop = Loop(parse_config(settings(memory="lean", difference="central")), objective)
     before = bits(objective)
-    batch = objective.batch(loop.batch_keys, 0)
+    batch = objective.batch(loop.iterate.batch_keys, 0)
     probed(loop, batch, 0, q=3)
     assert bits(objective) == before
     with pytest.raises(IndexError):
@@ -54,9 +54,9 @@ def test_a_lean_estimate_leaves_every_weight_bit_for_bit(dtype: torch.dtype) -> 
 def test_a_head_in_parts_gives_the_same_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The products of the parts round differently in the last places."""
     objective = TinyQwen(torch.float64, causal=True)
-    loop = WeightsLoop(parse_config(settings(memory="lean")), objective)
-    whole = WeightsLoop(parse_config(settings(memory="fast")), objective)
-    batch = objective.batch(loop.batch_keys, 0)
+    loop = Loop(parse_config(settings(memory="lean")), objective)
+    whole = Loop(parse_config(settings(memory="fast")), objective)
+    batch = objective.batch(loop.iterate.batch_keys, 0)
     monkeypatch.setattr(lean, "PART_BYTES", 64 * 8 * 37)
     parts, wholes = probed(loop, batch, 0, q=3), probed(whole, batch, 0, q=3)
     assert torch.allclose(parts, wholes, rtol=1e-6)
@@ -132,18 +132,18 @@ def test_memory_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
     assert memory.choose_memory(config, objective) == "lean"
     assert memory.choose_memory(parse_config(settings(memory="fast")), objective) == "fast"
-    with pytest.raises(ConfigError, match="momentum keeps a vector"):
+    with pytest.raises(ConfigError, match="update 'momentum' keeps velocity"):
         memory.choose_memory(parse_config(settings(momentum=0.5)), objective)
 
 
 def test_lean_moves_of_a_parameter_what_the_batch_sees_and_leaves_the_rest() -> None:
     objective = TinyQwen()
-    loop = WeightsLoop(parse_config(settings(memory="lean")), objective)
-    batch = objective.batch(loop.batch_keys, 0)
-    layout = loop.layout_of(batch)
-    assert isinstance(loop.probe, lean.LeanProbe)
-    loop.probe.begin(batch, layout)
+    loop = Loop(parse_config(settings(memory="lean")), objective)
+    batch = objective.batch(loop.iterate.batch_keys, 0)
+    layout = loop.iterate.layout_of(batch)
+    assert isinstance(loop.iterate.probe, lean.LeanProbe)
+    loop.iterate.probe.begin(batch, layout)
     own = objective.trained["model.embed_tokens.weight"]
-    mover = lean._Mover(loop.probe, loop.block(0, 3, layout), 0, 1e-2)
+    mover = lean._Mover(loop.iterate.probe, block_of(loop, 0, 3, layout), 0, 1e-2)
     moved = (mover.whole("model.embed_tokens.weight") != own).any(1).nonzero()[:, 0]
     assert moved.tolist() == batch[0].unique().tolist()

@@ -11,9 +11,10 @@ import torch
 import zotune
 from tests.weights.models import bits
 from tests.weights.toy import Toy, settings
+from zotune.core.names import CURVE_KEY
 from zotune.errors import ConfigError
-from zotune.trainables import CURVE, ZOTrainable
-from zotune.weights.loop import WeightsLoop
+from zotune.loop import Loop
+from zotune.tune.trainables import ZOTrainable
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +39,8 @@ def test_a_trial_spends_its_budget_and_tells_its_curve() -> None:
     rows, points = [], []
     while not rows or not rows[-1]["done"]:
         rows.append(trial.train())
-        points += rows[-1].pop(CURVE)
-    assert isinstance(trial._loop, WeightsLoop)
+        points += rows[-1].pop(CURVE_KEY)
+    assert isinstance(trial._loop, Loop)
     assert rows[-1]["status"] == "exhausted"
     assert [point["spent"] for point in points] == list(range(31))
     assert points[-1]["loss"] == rows[-1]["loss"]
@@ -92,8 +93,8 @@ def test_rows_of_replicates_are_refused_with_the_way_to_have_them() -> None:
 
 
 def test_settings_for_weights_are_not_ignored_by_other_problems() -> None:
-    with pytest.raises(ConfigError, match="momentum is a setting for the weights of a model"):
-        zotune.minimize({"name": "quadratic", "dim": 3}, budget=4, momentum=0.5)
+    with pytest.raises(ConfigError, match="memory is a setting for the weights of a model"):
+        zotune.minimize({"name": "quadratic", "dim": 3}, budget=4, memory="lean")
 
 
 def test_a_trial_leaves_the_global_generator_alone() -> None:

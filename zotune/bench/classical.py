@@ -12,7 +12,8 @@ import torch
 from zotune.bench.peers import OPEN_ES, installed
 from zotune.bench.timing import Work, interleave, ratio
 from zotune.config import parse_config
-from zotune.differences import CENTRAL, FORWARD
+from zotune.core.differences import CENTRAL, FORWARD
+from zotune.core.names import RUNNING
 from zotune.loop import Loop
 from zotune.objectives import Objective, build_problem
 from zotune.objectives.quadratic import Quadratic
@@ -75,7 +76,7 @@ def steps(
 
     def work() -> object:
         nonlocal state
-        if loop.status(state) != "running":
+        if loop.status(state) != RUNNING:
             state = start
         state = loop.advance(state, loop.spent(state) + count * q)
         return state

@@ -24,8 +24,8 @@ from transformers import BertConfig, BertForSequenceClassification
 from zotune.addresses import Keys, extend
 from zotune.bench.timing import Work, interleave
 from zotune.config import parse_config
-from zotune.processes import supervised
-from zotune.weights.loop import WeightsLoop
+from zotune.core.processes import supervised
+from zotune.loop import Loop
 from zotune.weights.objective import WeightsObjective
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def steps(objective: MiniLM, **settings: Any) -> Work:
     config = parse_config(
         {"budget": 10**6, "step": "constant", "eta": 1e-12, "memory": "fast"} | settings
     )
-    loop = WeightsLoop(config, objective)
+    loop = Loop(config, objective)
     state = loop.init()
 
     def step() -> None:

@@ -17,7 +17,7 @@ from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
 from zotune.addresses import Keys
 from zotune.config import parse_config
-from zotune.weights.loop import WeightsLoop
+from zotune.loop import Loop
 from zotune.weights.objective import WeightsObjective
 
 BATCH, TOKENS, WORDS = 2, 32, 151936
@@ -89,7 +89,7 @@ def main(what: str) -> int:
     else:
         settings = {"estimator": "avg", "q": 2, "step": "constant", "eta": 1e-6}
         config = parse_config(settings | {"budget": 4, "memory": "lean"})
-        loop = WeightsLoop(config, objective)
+        loop = Loop(config, objective)
         loop.step(loop.init())
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -152,7 +152,7 @@ def _trials(count: int) -> list[Trial]:
     from ray.tune.experiment import Trial
     from ray.tune.registry import register_trainable
 
-    from zotune.trainables import ZOTrainable
+    from zotune.tune.trainables import ZOTrainable
 
     register_trainable(ZOTrainable.__name__, ZOTrainable)
     configs = [CONFIG | {"seed": seed} for seed in range(count)]
@@ -163,7 +163,7 @@ def _trials(count: int) -> list[Trial]:
 
 def _results() -> list[dict[str, Any]]:
     """The results of a trial, as a worker sends them, curve points included."""
-    from zotune.trainables import ZOTrainable
+    from zotune.tune.trainables import ZOTrainable
 
     worker = ZOTrainable(CONFIG | {"curve": True})
     results = [worker.train() for _ in range(REPORTS)]  # type: ignore[no-untyped-call]

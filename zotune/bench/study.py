@@ -14,8 +14,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.processes import stoppable
 from zotune.objectives import Objective, build_problem
-from zotune.processes import stoppable
 from zotune.study import Study
 from zotune.study.quiet import ray_running, silence
 from zotune.study.running import NOWHERE
@@ -144,7 +144,7 @@ def _run(settings: Mapping[str, Any]) -> float:
 
     from zotune.config import parse_config
     from zotune.loop import Loop
-    from zotune.run import finish
+    from zotune.runs.minimize import finish
 
     torch.set_num_threads(1)
     loop = Loop(parse_config(settings), _objective(json.dumps(settings["problem"])))
@@ -171,7 +171,7 @@ def _stock(study: Study, folder: Path) -> float:
     from ray import tune
     from ray.air.integrations.mlflow import MLflowLoggerCallback
 
-    from zotune.trainables import ZOTrainable
+    from zotune.tune.trainables import ZOTrainable
 
     store = _new_store(folder / "stock.db")
     mlflow.set_tracking_uri(store)

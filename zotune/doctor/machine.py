@@ -138,7 +138,7 @@ def bfloat16(program: str = PRODUCT) -> Fact:
 
 def disk() -> Fact:
     """Room in the current folder, and whether it can be written to."""
-    from zotune.folders import require_writable
+    from zotune.core.folders import require_writable
 
     here = Path.cwd()
     free = shutil.disk_usage(here).free

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zotune.checkpoint import FILENAME, holds_weights, load_state, require_same
+from zotune.callbacks.artifacts import point_of
+from zotune.core.folders import require_writable
+from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
-from zotune.finding import find_checkpoint
-from zotune.folders import require_writable
 from zotune.objectives import PROBLEMS
-from zotune.weights.checkpoint import WeightsRun, load_weights_run, read_header
+from zotune.results.loading import is_run_id
+from zotune.runs.checkpoint import read_header, require_same
+from zotune.runs.lookup import find_checkpoint
+from zotune.runs.run import Run, run_at
 
 PROBLEM = "language-model"
-_RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,12 @@ def export_run(source: Any, folder: str | Path) -> Exported:
     return Exported(folder, path, repr(run), last["loss"], last["accuracy"], load_with)
 
 
-def _weights_run(path: Path) -> WeightsRun:
+def _weights_run(path: Path) -> Run:
     """The run behind a checkpoint; one whole but of no model's weights is told apart."""
-    if path.is_file() and not holds_weights(path):
-        _, notes = load_state(path)
-        problem = notes.get("config", {}).get("problem") or {}
-        raise _no_language_model(path, problem.get("name"))
-    return load_weights_run(path)
+    run = run_at(path)
+    if run.read_weights is None:
+        raise _no_language_model(path, run.config.problem.get("name"))
+    return run
 
 
 def _no_language_model(path: Path, name: str | None) -> CheckpointError:
@@ -71,7 +71,7 @@ def _no_language_model(path: Path, name: str | None) -> CheckpointError:
     )
 
 
-def _objective(run: WeightsRun, path: Path) -> Any:
+def _objective(run: Run, path: Path) -> Any:
     """The model as it was built for the run, with the weights that the run left."""
     problem = run.config.problem
     if problem.get("name") != PROBLEM:
@@ -88,9 +88,7 @@ def _objective(run: WeightsRun, path: Path) -> Any:
 @contextmanager
 def checkpoint_of(source: Any) -> Iterator[Path]:
     """The file with the weights behind a result, a checkpoint, a path or an MLflow run."""
-    if isinstance(source, str) and _RUN_ID.fullmatch(source) and not Path(source).exists():
-        from zotune.callbacks.artifacts import point_of
-
+    if is_run_id(source):
         with point_of(source) as path:
             yield path
         return
@@ -100,11 +98,11 @@ def checkpoint_of(source: Any) -> Iterator[Path]:
         source = source.checkpoint
     if hasattr(source, "as_directory"):
         with source.as_directory() as folder:
-            yield Path(folder) / FILENAME
+            yield Path(folder) / STATE_FILE
         return
     yield find_checkpoint(Path(source), _loss)
 
 
 def _loss(path: Path) -> float:
     run = _weights_run(path)
-    return float("inf") if run.state.diverged else run.state.loss
+    return float("inf") if run.state.lost else float(run.state.loss)

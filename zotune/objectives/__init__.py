@@ -28,6 +28,7 @@ else:
 AnyObjective: TypeAlias = "Objective | WeightsObjective"
 """A function of a vector, or of the weights of a module."""
 DTYPES = ("float64", "float32")
+TORCH, NUMPY = "torch", "numpy"
 _ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
 """Errors of a user's function that may come from being called with a tensor."""
 
@@ -52,6 +53,15 @@ class Objective:
     """Strong convexity."""
     minimum: float | None = None
     """The lowest value, f*."""
+    bounds: tuple[Any, Any] | None = None
+    """Lower and upper bounds of x, numbers or vectors."""
+    failed = 0
+    """Evaluations that have failed so far."""
+
+    @property
+    def draws_batches(self) -> bool:
+        """Whether a step sees another function than the one before."""
+        return self.stochastic
 
     def __init__(
         self,
@@ -119,10 +129,15 @@ class CallableObjective(Objective):
         device: torch.device | str,
         name: str,
         start: Any = None,
+        failures: tuple[type[BaseException], ...] = (),
+        array: str | None = None,
     ) -> None:
         super().__init__(name, dim, dtype=dtype, device=device)
         self.fn = fn
         self.batched = batched
+        self.failures = failures
+        self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
+        """Whether the function gets numpy arrays; None until its first call has told."""
         self._start = super().start() if start is None else self._checked_start(start)
 
     def start(self) -> Tensor:
@@ -142,14 +157,29 @@ class CallableObjective(Objective):
         """Call the user's function; what it returns must be numbers, one a point."""
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
-        numbers = [_number(self._called(point)) for point in points]
+        numbers = [self._value(point) for point in points]
         return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
 
-    def _called(self, x: Tensor) -> Any:
-        """What the user's function answers; its errors are told what it was called with."""
+    def _value(self, point: Tensor) -> float:
+        """The number that the function returns; inf for a failed evaluation."""
         try:
-            return self.fn(x)
+            return _number(self._called(point))
+        except self.failures:
+            self.failed += 1
+            return inf
+
+    def _called(self, x: Tensor) -> Any:
+        """What the user's function answers, called with a tensor or an array.
+
+        A function that says nothing gets a tensor at first, and arrays if it fails with that.
+        """
+        if self._numpy:
+            return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+        try:
+            answer = self.fn(x)
         except (TypeError, RuntimeError, AttributeError) as error:
+            if self._numpy is None and self._works_with_numpy(x):
+                return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
             if _ABOUT_TENSORS.search(str(error)):
                 error.add_note(
                     f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, "
@@ -157,6 +187,17 @@ class CallableObjective(Objective):
                     "zotune.objective(fn, dim, dtype=torch.float32) another type"
                 )
             raise
+        self._numpy = False
+        return answer
+
+    def _works_with_numpy(self, x: Tensor) -> bool:
+        """Whether the function, which has failed with a tensor, takes an array."""
+        try:
+            self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+        except Exception:
+            return False
+        self._numpy = True
+        return True
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
         try:
@@ -174,6 +215,18 @@ class CallableObjective(Objective):
                 "leave batched=False for a function of one vector"
             )
         return values.detach().to(self.value_dtype, copy=True)  # it may be a buffer of the user's
+
+
+def _wants_numpy(fn: Callable[..., Any]) -> bool | None:
+    """Whether a function's first parameter is annotated as an array or as a tensor; else None."""
+    try:
+        first = next(iter(inspect.signature(fn).parameters.values()))
+    except (TypeError, ValueError, StopIteration):
+        return None
+    annotation = str(first.annotation)
+    if "ndarray" in annotation or "NDArray" in annotation:
+        return True
+    return False if "Tensor" in annotation else None
 
 
 def _number(result: Any) -> float:
@@ -205,7 +258,10 @@ def objective(
     batched: bool = False,
     L: float | None = None,
     optimum: float | None = None,
+    bounds: tuple[Any, Any] | None = None,
     start: Any = None,
+    failures: tuple[type[BaseException], ...] = (),
+    array: str | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
     name: str | None = None,
@@ -213,12 +269,16 @@ def objective(
     """Wrap any callable so that zotune can minimise it.
 
     Args:
-        fn: takes a torch tensor (d,) and returns a number; batched, takes (n, d) and returns (n,).
+        fn: takes a vector (d,) and returns a number; batched, takes (n, d) and returns (n,).
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
+        bounds: (low, high), numbers or vectors; points and probes of ``update: auto`` stay inside.
         start: where runs begin, (d,); zero unless given.
+        failures: exceptions of these types are failed evaluations, like inf.
+        array: "torch" or "numpy", what ``fn`` is called with; by its annotation, or found out at
+            the first call, unless given.
         dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
         device: where the points live.
         name: how rows and records call it; the function's own name unless given.
@@ -241,8 +301,11 @@ def objective(
         device=device,
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
         start=start,
+        failures=tuple(failures),
+        array=None if array is None else one_of("array", array, (TORCH, NUMPY)),
     )
     wrapped.L, wrapped.minimum = _checked_smoothness(L), optimum
+    wrapped.bounds = bounds
     return wrapped
 
 
@@ -267,7 +330,9 @@ class Problem:
     summary: str
     build: Callable[..., AnyObjective]
     settings: Callable[..., Settings] | None = None
-    """Makes the options of a problem over weights; None: x is a vector, and building tells all."""
+    """Makes the options of a problem over weights without building it; None: building tells all."""
+    weights: bool = False
+    """Whether x is the weights of a module."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -307,17 +372,19 @@ class Settings(Protocol):
         ...
 
 
-PROBLEMS: Registry[Problem] = Registry("problem", __name__, lambda e: e.build)
+PROBLEMS: Registry[Problem] = Registry(
+    "problem", __name__, lambda e: e.build, also=("zotune.language.problem",)
+)
 
 
-Build = TypeVar("Build", bound=Callable[..., "Objective"])
+Build = TypeVar("Build", bound=Callable[..., "AnyObjective"])
 
 
-def register(name: str, *, formula: str = "") -> Callable[[Build], Build]:
+def register(name: str, *, formula: str = "", weights: bool = False) -> Callable[[Build], Build]:
     """Register a class of objectives, or a function that makes one, as a problem.
 
     Its parameters are the options of the problem, and need defaults; ``device`` is given to it if
-    it takes one. The name must be new.
+    it takes one. The name must be new. ``weights`` says that it makes a WeightsObjective.
 
     >>> import zotune
     >>> @zotune.objectives.register("shifted-bowl", formula="‖x − shift‖²")
@@ -335,7 +402,7 @@ def register(name: str, *, formula: str = "") -> Callable[[Build], Build]:
                     "take where they say nothing"
                 )
         summary = (build.__doc__ or "").strip().split("\n")[0]
-        PROBLEMS.add(name, Problem(name, formula, summary, build))
+        PROBLEMS.add(name, Problem(name, formula, summary, build, weights=weights))
         return build
 
     return add
@@ -397,6 +464,20 @@ def positive_int(what: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise ConfigError(f"{what} must be a whole number of at least 1, got {value!r}")
     return int(value)
+
+
+def dimension_of(x0: Any) -> int:
+    """How many coordinates a start has, (d,) or (replicates, d)."""
+    try:
+        start = torch.as_tensor(x0)
+    except (TypeError, ValueError, RuntimeError):
+        start = torch.empty(())
+    if start.dim() not in (1, 2):
+        raise ConfigError(
+            f"x0 must be a vector, (d,), or one for each replicate, (replicates, d), got {x0!r}; "
+            "give [0.0] for a function of one number"
+        )
+    return start.shape[-1]
 
 
 def parse_dtype(name: str) -> torch.dtype:

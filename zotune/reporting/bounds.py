@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from zotune.budget import Budget
-from zotune.differences import get_difference
+from zotune.core.budget import Budget
+from zotune.core.differences import get_difference
 from zotune.errors import ConfigError, ZotuneError
 from zotune.theory import (
     CONVEX,

@@ -18,13 +18,24 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.hiding import LAUNCH
-from zotune.callbacks.ledger import DIVERGED, FINAL_LOSSES, L_ESTIMATED
+from zotune.callbacks.ledger import L_ESTIMATED
 from zotune.callbacks.page import KIND
 from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
-from zotune.callbacks.tracking import FINAL, STATUS, TRIAL
+from zotune.callbacks.tracking import FINAL
+from zotune.core.names import (
+    DIVERGED,
+    ERROR_TAG,
+    FINAL_LOSSES_TAG,
+    FINISHED,
+    LAUNCH_TAG,
+    RUNNING,
+    STATUS_TAG,
+    STUDY_FILE,
+    TRIAL_TAG,
+)
 from zotune.errors import ConfigError, unknown
+from zotune.objectives import PROBLEMS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,17 +118,19 @@ class LaunchRecord:
     @property
     def is_running(self) -> bool:
         """Whether any trial is on its way."""
-        return any(trial.status == "running" for trial in self.trials)
+        return any(trial.status == RUNNING for trial in self.trials)
 
     @cached_property
     def planned(self) -> int | None:
         """Trials that the study has; None where the records do not tell.
 
-        What a language model allows is known by its files alone, which may not be here.
+        What a model allows is known by its files alone, which may not be here.
         """
         from zotune.study import Study
 
-        if "language-model" in str(self.file.get("problem")):
+        problem = self.file.get("problem")
+        name = problem.get("name") if isinstance(problem, dict) else problem
+        if name in PROBLEMS and PROBLEMS[str(name)].weights:
             return None
         try:
             return Study.unchecked(self.file).size or None
@@ -127,7 +140,7 @@ class LaunchRecord:
     @property
     def ended(self) -> int:
         """Trials that came to an end, whatever it was; those whose driver died did not."""
-        return sum(trial.status not in ("running", INTERRUPTED) for trial in self.trials)
+        return sum(trial.status not in (RUNNING, INTERRUPTED) for trial in self.trials)
 
     @property
     def is_unfinished(self) -> bool:
@@ -187,8 +200,8 @@ class Store:
         experiment = self._experiment(study).experiment_id
         groups: defaultdict[str, list[Run]] = defaultdict(list)
         for run in _every_run(self.client, experiment):
-            if LAUNCH in run.data.tags:
-                groups[run.data.tags[LAUNCH]].append(run)
+            if LAUNCH_TAG in run.data.tags:
+                groups[run.data.tags[LAUNCH_TAG]].append(run)
         if not groups:
             raise ConfigError(
                 f"study {study!r} has no launch in {without_credentials(self.uri)}; "
@@ -214,16 +227,16 @@ class Store:
 
     def _trial(self, run: Run, history: History) -> TrialRecord:
         tags = run.data.tags
-        status = "running" if run.info.status == "RUNNING" else tags.get(STATUS, "finished")
+        status = RUNNING if run.info.status == "RUNNING" else tags.get(STATUS_TAG, FINISHED)
         return TrialRecord(
             run_id=run.info.run_id,
-            trial=tags.get(TRIAL, ""),
+            trial=tags.get(TRIAL_TAG, ""),
             name=str(run.info.run_name),
             status=status,
             config=nested(run.data.params),
             curve=_curve(run, history, diverged=status == DIVERGED),
-            losses=_losses(tags.get(FINAL_LOSSES)),
-            error=tags.get("zotune.error", ""),
+            losses=_losses(tags.get(FINAL_LOSSES_TAG)),
+            error=tags.get(ERROR_TAG, ""),
             smoothness=run.data.metrics.get(f"{FINAL}L"),
             smoothness_estimated=L_ESTIMATED in tags,
         )
@@ -234,7 +247,7 @@ class Store:
 
         with tempfile.TemporaryDirectory() as folder:
             try:
-                path = self.client.download_artifacts(run_id, "study.yaml", folder)
+                path = self.client.download_artifacts(run_id, STUDY_FILE, folder)
             except (MlflowException, OSError):
                 return {}
             loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))

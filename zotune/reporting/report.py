@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict
+from zotune.core.names import RUNNING
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
 from zotune.reporting.drawing import Drawing, number, with_spread
@@ -237,7 +238,7 @@ def _state(
     if verdicts or why_not:
         tables = [verdict_table(verdicts)] if verdicts else []
         sections.append(Section(f"Claims{which}", [why_not] if why_not else [], tables=tables))
-    unfinished = [trial for trial in launch.trials if trial.status == "running"]
+    unfinished = [trial for trial in launch.trials if trial.status == RUNNING]
     if unfinished:
         sections.append(Section(f"Still running{which}", tables=[_progress(unfinished)]))
     failed = [trial for trial in launch.trials if trial.status == "failed"]

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from zotune.copies import without_copies
-from zotune.remarks import remarks
+from zotune.core.names import DIVERGED, EXHAUSTED, FINISHED
+from zotune.results.dedupe import without_copies
+from zotune.results.remarks import remarks
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from zotune.reporting.records import TrialRecord
-    from zotune.run import Run
-    from zotune.weights.checkpoint import WeightsRun
+    from zotune.runs.run import Run
 
 REPEATED = {"replicate", "replicates", "seed"}
 """Settings in which repetitions of one configuration differ."""
@@ -25,7 +25,7 @@ NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED
 """Settings that do not tell two configurations apart."""
 PANELS = ("estimator", "directions", "difference")
 """Settings that are compared side by side; what else is searched is tuned, problems apart."""
-WHOLE = {"exhausted", "diverged", "finished"}
+WHOLE = {EXHAUSTED, DIVERGED, FINISHED}
 """Words for a run that had all of its budget, or needed no more of it."""
 
 
@@ -73,7 +73,7 @@ class Series:
     @property
     def has_diverged(self) -> bool:
         """Whether any trial behind it has."""
-        return "diverged" in self.status.split(", ")
+        return DIVERGED in self.status.split(", ")
 
     @property
     def remarks(self) -> list[str]:
@@ -89,10 +89,10 @@ class Series:
         return float(known.iloc[-1]) if len(known) else None
 
 
-def from_run(run: Run | WeightsRun) -> Series:
+def from_run(run: Run) -> Series:
     """The series of a run of this process."""
     points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1)
-    from zotune.run import Run
+    from zotune.runs.run import Run
 
     known = run.smoothness if isinstance(run, Run) and run.smoothness_estimated else None
     return Series(
@@ -142,7 +142,7 @@ def _pooled(group: list[TrialRecord]) -> Series:
 
 def _held(trial: TrialRecord, group: list[TrialRecord]) -> pd.DataFrame:
     """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
-    if trial.status != "diverged":
+    if trial.status != DIVERGED:
         return trial.curve
     spent = max(group, key=_spent).curve["spent"]
     return trial.curve.set_index("spent").reindex(spent, method="ffill").reset_index()

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from zotune.checkpoint import write_whole
-from zotune.measurements import Error, Gram, errors_over, gram_deviation
+from zotune.core.files import write_whole
 from zotune.reporting.axes import log_x, name_axes, scale
 from zotune.reporting.drawing import MARKERS, Drawing, panels, shade, styled
 from zotune.reporting.page import Section, Table
 from zotune.reproduction.plan import FULL
+from zotune.theory.measurements import Error, Gram, errors_over, gram_deviation
 
 FILE = "measurements.json"
 HEAT_DIMS, HEAT_Q = (10, 100, 1000, 10_000), 10

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zotune.checkpoint import FILENAME
+from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
-from zotune.run import load_run
+from zotune.runs.run import load_run
 from zotune.study.model import Study
 from zotune.study.points import setting
 from zotune.study.shape import GRID
@@ -25,7 +25,7 @@ def carried(folder: Path) -> dict[str, str]:
     for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
         for checkpoint in sorted(trial.glob("checkpoint_*"), reverse=True):
             try:
-                found[load_run(checkpoint).config.identity] = str(checkpoint / FILENAME)
+                found[load_run(checkpoint).config.identity] = str(checkpoint / STATE_FILE)
             except CheckpointError:
                 continue  # cut short by a kill; the one before it is whole
             break

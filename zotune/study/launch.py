@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zotune.checkpoint import write_whole
+from zotune.core.files import write_whole
+from zotune.core.folders import written_by_others
+from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE, RUNNING, STUDY_FILE
 from zotune.errors import ZotuneError
-from zotune.folders import written_by_others
 from zotune.objectives import PROBLEMS
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
 
-RUNNING, INTERRUPTED, FINISHED = "running", "interrupted", "finished"
-STUDY_FILE, RECORD_FILE, LOCK_FILE = "study.yaml", "launch.json", ".lock"
+LOCK_FILE = ".lock"
 KEPT = 3
 """Checkpoints of a trial that are on disk at one time, at most."""
 SPARE = 16 * 2**20
@@ -54,7 +54,7 @@ class Launch:
         changed = replace(self, state=state, notes={**self.notes, **notes})
         started = {"id": self.id, "study": self.study.name, "state": state}
         text = json.dumps(started | changed.notes, indent=2, default=str)
-        write_whole(self.folder / RECORD_FILE, text.encode())
+        write_whole(self.folder / LAUNCH_FILE, text.encode())
         return changed
 
 
@@ -167,7 +167,7 @@ def _find(
 
 def _record(folder: Path) -> dict[str, Any]:
     try:
-        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+        record = json.loads((folder / LAUNCH_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

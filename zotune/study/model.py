@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
-from zotune.budget import Budget
 from zotune.config import Config, parse_config
-from zotune.differences import get_difference
+from zotune.core.budget import Budget
+from zotune.core.differences import get_difference
 from zotune.study.points import (
     Axis,
     Point,

@@ -10,13 +10,13 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from zotune.budget import Budget
 from zotune.config import Config
-from zotune.differences import get_difference
+from zotune.core.budget import Budget
+from zotune.core.differences import get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
-from zotune.objectives import PROBLEMS, build_problem
+from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.steps import StepRule
 
 if TYPE_CHECKING:
@@ -178,6 +178,13 @@ def block_problem(config: Config) -> str | None:
 
 def check_step(config: Config) -> None:
     """Refuse a step rule that lacks what it needs."""
+    if config.chooses:
+        if over_weights(config.problem):
+            raise ConfigError(
+                "update auto is not there for the weights of a model yet; give update: sgd with "
+                "step: constant and eta"
+            )
+        return
     estimator, directions = ESTIMATORS[config.estimator], DIRECTION_KINDS[config.directions]
     dim = dimension(config.problem)
     rule = StepRule(config.step, config.eta, config.q, dim, estimator, directions)
@@ -190,7 +197,7 @@ def check_step(config: Config) -> None:
 
 def over_weights(problem: Mapping[str, Any]) -> bool:
     """Whether a problem is one over the weights of a model."""
-    return PROBLEMS[problem["name"]].settings is not None
+    return PROBLEMS[problem["name"]].weights
 
 
 def dimension(problem: Mapping[str, Any]) -> int:
@@ -206,7 +213,7 @@ def dimension(problem: Mapping[str, Any]) -> int:
 
 @cache
 def _built_dimension(problem: str) -> int:
-    return build_problem(json.loads(problem)).dim
+    return build_any_problem(json.loads(problem)).dim
 
 
 def located(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import Any
 
-from zotune.folders import private_folder
+from zotune.core.folders import private_folder
 from zotune.study.tokens import cluster_token, own_token, set_variables
 
 SILENCE = {

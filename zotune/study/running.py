@@ -14,8 +14,9 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zotune.processes import Stop, handled
-from zotune.study.launch import FINISHED, INTERRUPTED, RECORD_FILE, Launch, LaunchError
+from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
+from zotune.core.processes import Stop, handled
+from zotune.study.launch import Launch, LaunchError
 from zotune.study.quiet import ray_running
 from zotune.study.room import too_large
 
@@ -110,7 +111,7 @@ def _started_with(folder: Path) -> str | None:
     """The store that a launch was started with; None where it has not been written down."""
     from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 
-    files = [folder / RECORD_FILE, *(spool / ABOUT for spool in find_spools(folder / FOLDER))]
+    files = [folder / LAUNCH_FILE, *(spool / ABOUT for spool in find_spools(folder / FOLDER))]
     return next(filter(None, (read_json(file).get(STORE) for file in files)), None)
 
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
 from zotune.config import Config, describe, parse_config
+from zotune.core.grid import GRID_POINTS
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
-from zotune.grid import GRID_POINTS
-from zotune.objectives import PROBLEMS, build_problem
+from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.study.points import Axis, Sampler, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 
@@ -206,9 +206,9 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
         if settings is not None:
             settings.check()
         elif problem["name"] in PROBLEMS.own:
-            build_problem(problem)
+            build_any_problem(problem)
         else:
-            build_problem({key: _small(value) for key, value in problem.items()})
+            build_any_problem({key: _small(value) for key, value in problem.items()})
     except Exception as error:  # a problem of the user's may raise anything
         keys = [key for key in problem if f"problem.{key}" in str(error)]
         text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"

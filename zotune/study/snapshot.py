@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zotune.curve import DIVERGED, EXHAUSTED
-from zotune.finding import STUDY_FILE
-from zotune.remarks import remarks
+from zotune.core.names import DIVERGED, EXHAUSTED, STUDY_FILE
+from zotune.results.remarks import remarks
 from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 

@@ -11,14 +11,14 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
-from zotune.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
 from zotune.study.scheduling import scheduler
 from zotune.study.shape import OPTUNA
-from zotune.trainables import ZOTrainable
+from zotune.tune.plugins import own_entries
+from zotune.tune.trainables import ZOTrainable
 
 CHECKPOINT_EVERY = 2
 """Reports between two checkpoints of a trial."""

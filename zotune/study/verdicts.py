@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from zotune.claims import Finals, Verdict, assumptions, judge, not_judged
-from zotune.curve import DIVERGED, EXHAUSTED
+from zotune.core.names import DIVERGED, EXHAUSTED
 from zotune.errors import ConfigError
-from zotune.run import Run, load_run
+from zotune.runs.run import Run, load_run
 
 if TYPE_CHECKING:
     from ray import tune
     from rich.table import Table
 
     from zotune.study.model import Study
-    from zotune.weights.checkpoint import WeightsRun
 
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
@@ -42,7 +41,7 @@ def verdicts_of(study: Study, results: tune.ResultGrid) -> tuple[list[Verdict], 
         return [], not_judged(str(error))
 
 
-def finals_of(run: Run | WeightsRun) -> Finals:
+def finals_of(run: Run) -> Finals:
     """The final losses of a run; a diverged replicate counts as the contract says."""
     state = run.state
     start, last = (torch.as_tensor(loss).reshape(-1) for loss in (state.start_loss, state.loss))

@@ -9,23 +9,25 @@ from pathlib import Path
 
 import torch
 
-from zotune.config import AUTO, FAST, LEAN, Config
+from zotune.config import FAST, LEAN, Config
 from zotune.errors import ConfigError, OutOfMemory, ZotuneError
+from zotune.steps import AUTO
 from zotune.weights.objective import WeightsObjective
 
 
 def choose_memory(config: Config, objective: WeightsObjective) -> str:
     """fast where twice what it needs is free, else lean; or as the configuration says."""
     wide = max(4, objective.dtype.itemsize)
-    vector = objective.dim * wide if config.momentum else 0
+    update = config.named_update
+    vector = objective.dim * wide * len(update.slots)
     needed = objective.dim * objective.dtype.itemsize + vector
     chosen = config.memory
     if chosen == AUTO:
         chosen = FAST if 2 * needed <= available_bytes(objective.device) else LEAN
-    if chosen == LEAN and config.momentum:
+    if chosen == LEAN and vector:
         raise ConfigError(
-            f"momentum keeps a vector of {vector / 2**20:.0f} MiB, for which memory 'lean' has no "
-            f"room, got momentum={config.momentum:g}; set momentum=0, or memory='fast'"
+            f"update {update.name!r} keeps {', '.join(update.slots)} ({vector / 2**20:.0f} MiB), "
+            "for which memory 'lean' has no room; set update='sgd', or memory='fast'"
         )
     return chosen
 

@@ -35,6 +35,9 @@ class WeightsObjective(ABC):
     dtype: torch.dtype
     """Of the trained parameters."""
 
+    draws_batches = True
+    """A step sees the loss through a mini-batch."""
+
     @property
     def dim(self) -> int:
         """d: how many numbers are trained."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from zotune.differences import Difference
+from zotune.core.differences import Difference
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective

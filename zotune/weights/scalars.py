@@ -16,18 +16,18 @@ from typing import Any
 import torch
 
 from zotune.addresses import replicate_keys
-from zotune.checkpoint import write_whole
 from zotune.config import ALL
+from zotune.core.files import write_whole
+from zotune.core.names import SCALARS_FILE
 from zotune.directions import DIRECTIONS
 from zotune.errors import CheckpointError
+from zotune.updates import UPDATES
 from zotune.weights.block import Shelf
 from zotune.weights.layout import Layout
-from zotune.weights.loop import WeightsLoop
 from zotune.weights.objective import WeightsObjective
 from zotune.weights.updating import Updater
 
-SCALARS = "scalars.json"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,14 @@ class ScalarLog:
     replicate: int
     directions: str
     embedding_rows: str
+    update: str
     momentum: float
     dim: int
     dtype: str
     device: str
     """Its type; processors and graphics cards draw different numbers."""
     factors: Sequence[Sequence[float]]
-    """Of each step the factors a of its update Σ aᵢ uᵢ."""
-
-    @classmethod
-    def of(cls, loop: WeightsLoop) -> ScalarLog:
-        """The log of a loop so far."""
-        return cls(
-            seed=loop.config.seed,
-            replicate=loop.config.replicate,
-            directions=loop.config.directions,
-            embedding_rows=loop.config.embedding_rows,
-            momentum=loop.config.momentum,
-            dim=loop.objective.dim,
-            dtype=str(loop.objective.dtype).removeprefix("torch."),
-            device=loop.objective.device.type,
-            factors=loop.log,
-        )
+    """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it."""
 
     def save(self, path: Path) -> Path:
         """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
@@ -69,7 +55,7 @@ class ScalarLog:
     def load(cls, path: str | Path) -> ScalarLog:
         """Read a log, or the one in a checkpoint's folder; a damaged or foreign file is refused."""
         path = Path(path)
-        path = path / SCALARS if path.is_dir() else path
+        path = path / SCALARS_FILE if path.is_dir() else path
         try:
             found: dict[str, Any] = json.loads(path.read_bytes())
             if found.pop("format") != FORMAT:
@@ -77,7 +63,7 @@ class ScalarLog:
             return cls(**found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"{path} is not a scalar log of this zotune ({error}); it should be {SCALARS} "
+                f"{path} is not a scalar log of this zotune ({error}); it should be {SCALARS_FILE} "
                 "beside a checkpoint"
             ) from None
 
@@ -105,9 +91,13 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
     )
     q = max(map(len, log.factors), default=1)
     shelf = Shelf(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
-    updater = Updater(trained, shelf.width, rounding, log.momentum)
+    update = UPDATES[log.update]
+    updater = Updater(trained, shelf.width, rounding, update.slots)
+    move = None if update.plain else update.bound(log.momentum)
     layout = whole = Layout.of_all(trained, shelf.width)
-    for step, factors in enumerate(log.factors):
+    for step, logged in enumerate(log.factors):
+        eta, factors = (1.0, logged) if update.linear else (logged[0], logged[1:])
         if log.embedding_rows != ALL:
             layout = whole.seen(objective.touched(objective.batch(batches, step)))
-        updater.move(layout, shelf.block(step, len(factors), layout.dim), step, factors)
+        block = shelf.block(step, len(factors), layout.dim)
+        updater.move(layout, block, step, factors, step=move, eta=eta)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from zotune.addresses import Keys
+from zotune.updates import Move
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout, Piece
 from zotune.weights.rounding import Rounder
@@ -24,42 +25,65 @@ class Updater:
         trained: name → parameter.
         width: coordinates of a tile, at most.
         keys: the address of the random rounding.
-        momentum: how much of the last update is made again.
+        slots: names of the vectors that the update keeps.
     """
 
     def __init__(
-        self, trained: Mapping[str, Parameter], width: int, keys: Keys, momentum: float
+        self, trained: Mapping[str, Parameter], width: int, keys: Keys, slots: Sequence[str] = ()
     ) -> None:
         first = next(iter(trained.values()))
-        self.momentum = momentum
         self._flat = {name: p.detach().view(-1) for name, p in trained.items()}
         self._rounder = Rounder(keys, first.dtype, first.device, width)
         wide = torch.float64 if first.dtype == torch.float64 else torch.float32
         self._change = torch.empty(width, dtype=wide, device=first.device)
-        sizes = [p.numel() if momentum else 0 for p in trained.values()]
-        self.velocity = torch.zeros(sum(sizes), dtype=wide, device=first.device)
-        """Of the last update, where there is momentum."""
-        self._velocities = dict(zip(trained, torch.split(self.velocity, sizes), strict=True))
+        sizes = [p.numel() for p in trained.values()]
+        self.slots = {
+            name: torch.zeros(sum(sizes), dtype=wide, device=first.device) for name in slots
+        }
+        """Vectors of the update, each along all trained parameters."""
+        split = {name: torch.split(slot, sizes) for name, slot in self.slots.items()}
+        self._slots = {
+            parameter: {name: parts[at] for name, parts in split.items()}
+            for at, parameter in enumerate(trained)
+        }
 
     def move(
         self,
         layout: Layout,
         block: TileBlock,
-        step: int,
+        step_index: int,
         a: Sequence[float],
+        *,
+        step: Move | None = None,
+        eta: float = 1.0,
         radius: float | None = None,
     ) -> float | None:
-        """Subtract U·a; with a radius, also tell which share of the vector nothing has moved."""
+        """Subtract U·a, or what an update makes of it.
+
+        Args:
+            layout: where the vector's coordinates are.
+            block: its directions.
+            step_index: t, of the address of the rounding.
+            a: factors of the directions.
+            step: the update; None subtracts U·a itself.
+            eta: the step size that the update is given.
+            radius: with one, also tell which share of the vector nothing has moved.
+        """
         still = 0
         for index, (tile, pieces) in enumerate(zip(layout.tiles, layout.pieces, strict=True)):
             u = block.look(range(block.q), tile, keep=False)
             change = self._combined(u, a, len(tile))
-            self._rounder.begin(step, index)
+            self._rounder.begin(step_index, index)
             for piece in pieces:
-                still += self._move(piece, change[piece.of_tile], u[0], radius)
-        if self.momentum and not layout.is_whole:
-            self._roll_on(layout.unseen(), step, len(layout.tiles))
+                part = change[piece.of_tile]
+                if step is not None:
+                    part = step(part, self._at(piece), eta, step_index)
+                still += self._move(piece, part, u[0], radius)
         return None if radius is None else still / layout.dim
+
+    def _at(self, piece: Piece) -> dict[str, Tensor]:
+        """The slots at a piece."""
+        return {name: slot[piece.inside] for name, slot in self._slots[piece.name].items()}
 
     def _combined(self, u: Tensor, a: Sequence[float], width: int) -> Tensor:
         """Σ aᵢ uᵢ at a tile."""
@@ -70,9 +94,6 @@ class Updater:
 
     def _move(self, piece: Piece, change: Tensor, u: Tensor, radius: float | None) -> int:
         """Move a piece; count what neither the update nor mu·u changes where that is asked for."""
-        if self.momentum:
-            velocity = self._velocities[piece.name][piece.inside]
-            change = velocity.mul_(self.momentum).add_(change)
         weights = self._flat[piece.name][piece.inside]
         if radius is None:
             self._rounder.subtract(weights, change, piece.of_tile)
@@ -81,12 +102,3 @@ class Updater:
         self._rounder.subtract(weights, change, piece.of_tile)
         probed = torch.add(before, u[piece.of_tile], alpha=radius, out=torch.empty_like(before))
         return int(((probed == before) & (weights == before)).sum())
-
-    def _roll_on(self, others: Layout, step: int, first: int) -> None:
-        """Move what is not in the step's vector by what momentum has left there."""
-        for index, pieces in enumerate(others.pieces, start=first):
-            self._rounder.begin(step, index)
-            for piece in pieces:
-                velocity = self._velocities[piece.name][piece.inside].mul_(self.momentum)
-                weights = self._flat[piece.name][piece.inside]
-                self._rounder.subtract(weights, velocity, piece.of_tile)

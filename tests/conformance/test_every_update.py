@@ -1,0 +1,153 @@
+"""Every registered update, on vectors and on weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import zotune
+from tests.weights.models import TinyQwen, bits
+from tests.weights.toy import Toy
+from zotune.config import parse_config
+from zotune.core.names import STATE_FILE
+from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.updates import UPDATES, register
+from zotune.weights.scalars import ScalarLog, rebuild
+
+EVERY = pytest.mark.parametrize("name", sorted(UPDATES))
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+
+
+def two_slots(g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int) -> Tensor:
+    """An update of a user's, with two slots, that depends on the step."""
+    fast = slots["fast"].mul_(0.5).add_(g)
+    slow = slots["slow"].mul_(0.9).add_(g, alpha=0.1)
+    return (fast + slow).mul_(eta / (1 + 0.1 * t))
+
+
+@pytest.fixture
+def toy_update() -> str:
+    register("two-slots", formula="x ← x − η (f + s)", slots=("fast", "slow"))(two_slots)
+    return "two-slots"
+
+
+def settings(name: str, **changes: Any) -> dict[str, Any]:
+    base = {"update": name, "estimator": "align", "q": 3, "budget": 30}
+    return base | {"step": "constant", "eta": 1e-3, "report_every": 9} | changes
+
+
+@EVERY
+def test_an_update_descends_a_bowl(name: str) -> None:
+    bowl = zotune.objective(lambda x: (x**2).sum(), 5, start=[1.0] * 5)
+    run = zotune.minimize(bowl, **settings(name, eta=0.02, q=5, budget=600))
+    assert run.rows[-1]["loss"] < 0.05 * run.rows[0]["loss"]
+
+
+@EVERY
+@given(seed=st.integers(0, 50), eta=st.floats(1e-3, 10))
+def test_a_linear_update_takes_eta_as_a_factor_and_others_as_a_length(
+    name: str, seed: int, eta: float
+) -> None:
+    entry, generator = UPDATES[name], torch.Generator().manual_seed(seed)
+    g = torch.randn(3, 7, dtype=torch.float64, generator=generator)
+
+    def moved(factor: float, eta: float) -> Tensor:
+        slots = {slot: torch.zeros(7, dtype=torch.float64) for slot in entry.slots}
+        move = entry.bound(0.5)
+        return torch.stack([move(factor * each, slots, eta, t) for t, each in enumerate(g)])
+
+    assert torch.allclose(moved(eta, 1.0), moved(1.0, eta)) == entry.linear
+
+
+@EVERY
+def test_the_estimate_is_left_as_it_is_and_a_stretch_is_as_good_as_the_whole(name: str) -> None:
+    entry = UPDATES[name]
+    g = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+
+    def moved(part: slice) -> Tensor:
+        slots = {slot: torch.zeros(len(range(10)[part])) for slot in entry.slots}
+        kept = g[:, part].clone()
+        found = [entry.move(kept[t], slots, 0.1, t) for t in range(4)]
+        assert torch.equal(kept, g[:, part])
+        return torch.stack(found)
+
+    whole = moved(slice(0, 10))
+    assert torch.equal(torch.cat([moved(slice(0, 3)), moved(slice(3, 10))], 1), whole)
+
+
+def check_vectors(name: str, tmp_path: Path) -> None:
+    problem = {"name": "quadratic", "dim": 6}
+    whole = zotune.minimize(problem, **settings(name, replicates=2))
+    objective = zotune.objectives.build_problem(problem)
+    loop = Loop(parse_config(settings(name, replicates=2)), objective)
+    save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)
+    again = Loop(loop.config, objective)
+    resumed = again.advance(load_loop(again, tmp_path / STATE_FILE)[0])
+    assert torch.equal(resumed.x, whole.x)
+    assert resumed.ledger.evaluations == whole.state.ledger.evaluations
+
+
+def check_weights(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    config = parse_config(settings(name))
+    whole = Loop(config, TinyQwen(dtype))
+    whole.advance(whole.init())
+    loop = Loop(config, TinyQwen(dtype))
+    save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)
+    again = Loop(config, TinyQwen(dtype))
+    state = again.advance(load_loop(again, tmp_path / STATE_FILE)[0])
+    assert bits(again.objective) == bits(whole.objective)
+    save_loop(again, state, tmp_path / STATE_FILE)
+    rebuilt = TinyQwen(dtype)
+    rebuild(rebuilt, ScalarLog.load(tmp_path))
+    assert bits(rebuilt) == bits(whole.objective)
+
+
+@EVERY
+def test_a_resumed_run_over_vectors_is_bit_for_bit_the_unbroken_one(
+    name: str, tmp_path: Path
+) -> None:
+    check_vectors(name, tmp_path)
+
+
+@EVERY
+@DTYPES
+def test_a_resumed_run_over_weights_is_bit_for_bit_the_unbroken_one(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """And so are weights that are built again from the scalar log."""
+    check_weights(name, dtype, tmp_path)
+
+
+def test_an_update_of_a_user_with_two_slots_is_one_of_the_house(
+    toy_update: str, tmp_path: Path
+) -> None:
+    check_vectors(toy_update, tmp_path)
+    check_weights(toy_update, torch.float32, tmp_path)
+
+
+@EVERY
+def test_lean_memory_has_room_for_no_slots_and_says_so(name: str) -> None:
+    config = parse_config(settings(name, memory="lean"))
+    if not UPDATES[name].slots:
+        Loop(config, Toy())
+        return
+    with pytest.raises(ConfigError, match=f"update '{name}' keeps .* set update='sgd'"):
+        Loop(config, Toy())
+
+
+@EVERY
+def test_the_theory_s_step_is_refused_where_eta_is_a_length(name: str) -> None:
+    if UPDATES[name].linear:
+        parse_config(settings(name, step="theory"))
+        return
+    with pytest.raises(ConfigError, match=f"update '{name}' takes lengths"):
+        parse_config(settings(name, step="theory"))

@@ -1,0 +1,66 @@
+"""Imports point one way: every room knows only those below it, in functions too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
+    *("estimators", "steps", "updates", "config", "weights", "objectives", "iterates", "descent"),
+    *("loop", "runs", "tune", "callbacks", "claims", "results", "study", "theory", "reporting"),
+    *("language", "bench", "reproduction", "doctor", "cli"),
+)
+"""From the ground up."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.glob("zotune/**/*.py")):
+        if not any(parent.is_symlink() for parent in path.parents):
+            yield path.relative_to(ROOT / "zotune").with_suffix("").parts[0], path
+    for path in sorted(ROOT.glob("callbacks/*.py")):
+        yield "callbacks", path
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines and rooms of all imports but those for the type checker alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(inside)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inside in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "zotune" and len(parts) > 1:
+                yield node.lineno, parts[1]
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room for room, _ in modules()} - {"__init__"} == set(ROOMS)
+
+
+def test_imports_point_downwards_only() -> None:
+    upwards = [
+        f"{path.relative_to(ROOT)}:{line} {room} → {other}"
+        for room, path in modules()
+        if room != "__init__"
+        for line, other in imported(path)
+        if other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
+    ]
+    assert not upwards
+
+
+def test_the_hallway_is_short() -> None:
+    assert len(list((ROOT / "zotune").glob("*.py"))) <= 12

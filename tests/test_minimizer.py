@@ -1,0 +1,115 @@
+"""Ask and tell: the same run, evaluated by somebody else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zotune
+from zotune.errors import CheckpointError, ConfigError
+
+START = [-1.2, 1.0, 0.5]
+WAYS: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "bounded": {"bounds": (-1.0, [0.9, 2.0, 3.0])},
+    "theory": {"q": 2, "L": 900.0},
+    "estimated": {"q": 3, "estimator": "align", "eta": 0.3},
+    "central": {"q": 2, "difference": "central", "step": "constant", "eta": 1e-4},
+    "momentum": {"q": 2, "step": "constant", "eta": 1e-5, "momentum": 0.5},
+}
+
+
+def valley(x: Any) -> float:
+    a, b, c = (float(value) for value in x)
+    return 100 * (b - a * a) ** 2 + (1 - a) ** 2 + (c + a) ** 4
+
+
+def finished(minimizer: zotune.Minimizer) -> zotune.Minimizer:
+    while not minimizer.done:
+        minimizer.tell([valley(x) for x in minimizer.ask()])
+    return minimizer
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_asking_and_telling_gives_the_bits_of_minimize(way: str) -> None:
+    told = finished(zotune.Minimizer(START, budget=90, **WAYS[way])).result
+    run = zotune.minimize(valley, START, budget=90, **WAYS[way])
+    assert torch.equal(told.x, run.x)
+    assert torch.equal(told.best_x, run.best_x)
+    assert told.rows == run.rows
+    assert told.status == run.status
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_charged_points_are_as_many_as_the_run_has_spent(way: str) -> None:
+    minimizer, charged = zotune.Minimizer(START, budget=60, **WAYS[way]), 0
+    ids: list[int] = []
+    while not minimizer.done:
+        points = minimizer.ask()
+        assert np.asarray(points).shape == (len(points), 3)
+        assert len(points.ids) == len(points.charged) == len(list(points))
+        charged += sum(points.charged)
+        ids += points.ids
+        minimizer.tell([valley(x) for x in points])
+    assert charged == minimizer.result.state.ledger.evaluations
+    assert ids == list(range(len(ids)))
+
+
+@given(way=st.sampled_from(sorted(WAYS)), seed=st.integers(0, 10**6))
+def test_answers_may_come_in_parts_and_out_of_order_and_be_lost_with_the_process(
+    way: str, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Killed at any moment after a save: what was not saved is asked for again, charged once."""
+    draw, path = random.Random(seed), tmp_path_factory.mktemp("saved") / "minimizer"
+    minimizer = zotune.Minimizer(START, budget=40, **WAYS[way])
+    minimizer.save(path)
+    while not minimizer.done:
+        points = minimizer.ask()
+        some = draw.sample(range(len(points)), draw.randint(1, len(points)))
+        minimizer.tell([valley(points[i]) for i in some], [points.ids[i] for i in some])
+        if draw.random() < 0.3:
+            minimizer.save(path)
+        if draw.random() < 0.1:
+            minimizer = zotune.Minimizer.load(path)
+    whole = finished(zotune.Minimizer(START, budget=40, **WAYS[way])).result
+    assert torch.equal(minimizer.result.x, whole.x)
+    assert minimizer.result.state.ledger == whole.state.ledger
+    assert minimizer.result.rows == whole.rows
+
+
+def test_what_is_told_wrongly_is_refused(tmp_path: Path) -> None:
+    minimizer = zotune.Minimizer(START, budget=30)
+    with pytest.raises(ConfigError, match="nothing is known before the value at the start"):
+        _ = minimizer.result
+    with pytest.raises(ConfigError, match="one value a point: 1 points, got 2 values"):
+        minimizer.tell([1.0, 2.0])
+    with pytest.raises(ConfigError, match="point 7 is not asked for now"):
+        minimizer.tell([1.0], [7])
+    with pytest.raises(ConfigError, match="make one Minimizer for each"):
+        zotune.Minimizer(START, budget=30, replicates=2)
+    done = finished(minimizer)
+    with pytest.raises(ConfigError, match="this Minimizer is done"):
+        done.ask()
+    (tmp_path / "other").write_bytes(b"something else")
+    with pytest.raises(CheckpointError, match="is not a whole Minimizer"):
+        zotune.Minimizer.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_pool_of_processes_evaluates_what_is_asked_for(workers: int) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    minimizer = zotune.Minimizer(START, budget=60)
+    evaluate: Callable[[Any], float] = valley
+    with ThreadPoolExecutor(workers) as pool:
+        while not minimizer.done:
+            minimizer.tell(list(pool.map(evaluate, minimizer.ask())))
+    assert torch.equal(minimizer.result.x, zotune.minimize(valley, START, budget=60).x)

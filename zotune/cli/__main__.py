@@ -1,0 +1,5 @@
+"""``python -m zotune.cli``."""
+
+from zotune.cli import main
+
+main()

@@ -1,0 +1,85 @@
+"""Everything that can be named in a configuration, read from the registries."""
+
+from __future__ import annotations
+
+from pydantic.fields import FieldInfo
+
+from zotune.config import Config
+from zotune.core.differences import DIFFERENCES
+from zotune.directions import DIRECTIONS
+from zotune.estimators import ESTIMATORS
+from zotune.objectives import PROBLEMS
+from zotune.steps import AUTO, STEPS
+from zotune.study.studyfile import parse_document, shipped_studies
+from zotune.updates import UPDATES
+
+NOT_SET = ("problem", "replicate", "curve")
+"""What is told elsewhere, or by others than users."""
+CHOSEN = "Everything is chosen from d, budget, noise and the first steps; with step auto."
+
+
+def catalogue() -> dict[str, list[dict[str, str]]]:
+    """Tables of entries by kind, as ``zotune list`` and the README show them."""
+    return {
+        "studies": [
+            {"name": name, "question": str(parse_document(text, name).data["question"])}
+            for name, text in shipped_studies().items()
+        ],
+        "estimators": [
+            {"name": e.name, "estimate": e.formula, "what it is": e.summary}
+            for e in ESTIMATORS.values()
+        ],
+        "directions": [{"name": d.name, "what it is": d.summary} for d in DIRECTIONS.values()],
+        "differences": [
+            {
+                "name": d.name,
+                "v": d.formula,
+                "evaluations a step": _cost(d.per_direction, d.per_step),
+            }
+            for d in DIFFERENCES.values()
+        ],
+        "updates": [
+            {
+                "name": u.name,
+                "update": u.formula,
+                "keeps": ", ".join(u.slots),
+                "what it is": u.summary,
+            }
+            for u in UPDATES.values()
+        ]
+        + [{"name": AUTO, "update": "", "keeps": "", "what it is": CHOSEN}],
+        "steps": [{"name": name, "step size": rule} for name, rule in STEPS.items()],
+        "settings": [
+            {"name": name, "default": _default(field), "what it is": field.description or ""}
+            for name, field in Config.model_fields.items()
+            if name not in NOT_SET
+        ],
+        "problems": [
+            {
+                "name": p.name,
+                "f(x)": p.formula,
+                "what it is": p.summary,
+                "options": ", ".join(f"{k}={v}" for k, v in p.options.items()),
+            }
+            for p in PROBLEMS.values()
+        ],
+    }
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    return "" if field.default is None else str(field.default)
+
+
+def markdown(kind: str) -> str:
+    """One of the tables in Markdown."""
+    rows = catalogue()[kind]
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+    lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cost(per_direction: int, per_step: int) -> str:
+    directions = "q" if per_direction == 1 else f"{per_direction}q"
+    return directions if per_step == 0 else f"{directions} + {per_step}"

@@ -1,0 +1,155 @@
+"""``zotune report``: a study's records as figures, tables and a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zotune.claims import AS_RUN
+from zotune.core.folders import require_writable
+from zotune.core.names import RUNNING
+from zotune.errors import ConfigError
+from zotune.reporting.records import LaunchRecord, Store
+from zotune.reporting.report import PAGE, Report, build
+
+if TYPE_CHECKING:
+    from zotune.study.launch import Launch
+
+FOLDER, REPORT = "reports", "report"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    study: str
+    output: Path | None = None
+    tracking_uri: str | None = None
+    launches: Sequence[str] = ()
+    """Ids, or ``all``; the newest launch where there is none."""
+    attach: bool = True
+    as_json: bool = False
+
+
+def report(request: Request) -> None:
+    """Read the records, write the report, attach it, and say where it is."""
+    name = _name(request.study)
+    folder = request.output or Path(FOLDER) / re.sub(r"[^-.\w]", "-", name)
+    require_writable(folder)
+    store = Store.open(request.tracking_uri)
+    launches = store.read(name, request.launches)
+    _require_curves(launches)
+    found = build(launches)
+    files = found.write(folder)
+    attached, why_not = _attach(store, launches, folder, request.attach)
+    if request.as_json:
+        told = _as_dict(found, launches, folder, files)
+        told |= {"attached": attached, "not_attached": why_not}
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False, default=str))
+        return
+    _say(found, launches, folder)
+    click.echo("attached to the launch's summary run" if attached else f"not attached: {why_not}")
+    others = [launch for launch in store.launches(name) if launch not in _ids(launches)]
+    if others and not request.launches:
+        click.echo(f"older launches, for --launch: {', '.join(others[:5])}, or all")
+
+
+def report_on(launch: Launch, tracking_uri: str) -> Path:
+    """Write the report of one launch into its folder, attach it, and return its page."""
+    store = Store.open(tracking_uri)
+    records = store.read(launch.study.name, [launch.id])
+    _require_curves(records)
+    folder = launch.folder / REPORT
+    build(records).write(folder)
+    store.attach(records[0], folder)
+    return folder / PAGE
+
+
+def _name(study: str) -> str:
+    """The name of a study that was given by its name or by its file."""
+    if Path(study).suffix in (".yaml", ".yml"):
+        from zotune.study import load_study
+
+        return load_study(study).name
+    return study
+
+
+def _require_curves(launches: Sequence[LaunchRecord]) -> None:
+    for launch in launches:
+        if launch.trials and all(trial.status == "failed" for trial in launch.trials):
+            raise ConfigError(
+                f"no trial of launch {launch.launch} of {launch.study} finished, so there is "
+                "nothing to report; name another with --launch"
+            )
+        if not any(len(trial.curve) for trial in launch.trials if trial.status != "failed"):
+            raise ConfigError(
+                f"launch {launch.launch} of {launch.study} has no trial with a loss yet; "
+                "wait for its first results, or name another with --launch"
+            )
+
+
+def _attach(
+    store: Store, launches: Sequence[LaunchRecord], folder: Path, wanted: bool
+) -> tuple[bool, str]:
+    """Whether the report lies with the launch's run now, and why not."""
+    if not wanted:
+        return False, "not wanted"
+    if len(launches) > 1:
+        return False, "it is about several launches"
+    why_not = store.attach(launches[0], folder)
+    return not why_not, why_not
+
+
+def _ids(launches: Sequence[LaunchRecord]) -> list[str]:
+    return [launch.launch for launch in launches]
+
+
+def _say(found: Report, launches: Sequence[LaunchRecord], folder: Path) -> None:
+    for line in [*found.lead, *(text for section in found.sections for text in section.text)]:
+        click.echo(line)
+    for verdict in found.verdicts:
+        step = verdict.step if verdict.step == AS_RUN else f"at the {verdict.step} step"
+        click.echo(f"{verdict.verdict} {step}: {verdict.says} {verdict.why}")
+    for launch in launches:
+        for trial in launch.trials:
+            if trial.status == RUNNING:
+                click.echo(f"running: {trial.name} at {trial.spent:,} of {trial.budget or '?'}")
+    click.echo(f"report: {folder / PAGE}")
+
+
+def _as_dict(
+    found: Report, launches: Sequence[LaunchRecord], folder: Path, files: Sequence[Path]
+) -> dict[str, Any]:
+    return {
+        "study": launches[0].study,
+        "launches": [
+            {
+                "id": launch.launch,
+                "running": launch.is_running,
+                "unfinished": launch.is_unfinished,
+                "planned": launch.planned,
+                "trials": [
+                    {
+                        "name": trial.name,
+                        "trial": trial.trial,
+                        "run_id": trial.run_id,
+                        "status": trial.status,
+                        "spent": trial.spent,
+                        "budget": trial.budget,
+                    }
+                    for trial in launch.trials
+                ],
+            }
+            for launch in launches
+        ],
+        "folder": str(folder),
+        "files": [path.name for path in files],
+        "table": json.loads(found.table.to_json(orient="records")),
+        "verdicts": [asdict(verdict) for verdict in found.verdicts],
+    }

@@ -1,0 +1,335 @@
+"""``zotune run``: a study from its name to its table, with everything a person wants to know."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from zotune.cli.summary import (
+    as_dict,
+    best_entries,
+    best_table,
+    draw,
+    entries,
+    failures,
+)
+from zotune.errors import ConfigError
+from zotune.objectives import PROBLEMS
+from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
+from zotune.study.live import Display, Lines, LiveTable, current, duration
+from zotune.study.model import STORAGE, Study, load_study
+from zotune.study.points import label, over_weights
+from zotune.study.quiet import answer_kept, silence
+from zotune.study.reaching import LOCAL, require_cluster
+from zotune.study.room import require_room_here
+from zotune.study.running import (
+    STORE,
+    Outcome,
+    curves,
+    known_store,
+    run_launch,
+    store_of,
+    with_store,
+)
+from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
+from zotune.study.verdicts import verdict_table, verdicts_of
+from zotune.tune.plugins import import_own
+
+DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    study: str
+    settings: Sequence[str] = ()
+    smoke: bool = False
+    tracking_uri: str | None = None
+    storage: Path = Path(STORAGE)
+    address: str | None = None
+    resume: str | None = None
+    """A launch's id, "" for the newest unfinished one, None for a new launch."""
+    budget: int | None = None
+    trials: int | None = None
+    """With resume: what a new launch, which goes on from the old one, has more of."""
+    as_json: bool = False
+    imports: Sequence[str] = ()
+    """Files and modules of the user's, which register what the study names."""
+
+    @property
+    def extends(self) -> bool:
+        """Whether a new launch goes on from an old one."""
+        return self.budget is not None or self.trials is not None
+
+
+def run(request: Request) -> int:
+    """Run what was asked for, show it, and return the exit code."""
+    silence()
+    console = Console(stderr=request.as_json)
+    with answer_kept(request.as_json):
+        outcome, figure = _outcome(request, console)
+    if request.as_json:
+        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+    else:
+        _conclude(outcome, figure, request, console)
+    if outcome.interrupted:
+        again = _resume(request, outcome.launch)
+        _say(console, f"interrupted; everything is kept. To go on: {again}")
+        return INTERRUPTED
+    return SOME_FAILED if outcome.results.errors else DONE
+
+
+def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
+    """What became of the launch, and its figure."""
+    for place in request.imports:
+        import_own(place)
+    store_of(request.tracking_uri)
+    require_cluster(request.address)
+    with _launch(request) as launch:
+        try:
+            launch = with_store(launch, request.tracking_uri)
+            _introduce(launch, request, console)
+            outcome = _run(launch, request, console)
+        except KeyboardInterrupt:
+            _say(console, f"interrupted. To go on: {_resume(request, launch)}")
+            raise
+    figure = draw(outcome, best_entries(entries(outcome)))
+    for failure in failures(outcome):
+        _say(console, f"failed: {failure}")
+    return outcome, figure
+
+
+def _launch(request: Request) -> AbstractContextManager[Launch]:
+    if request.resume is None:
+        if request.extends:
+            raise ConfigError(
+                "--budget and --trials go on from a launch, and need --resume; "
+                "a new launch takes --set budget=… or --set search.trials=…"
+            )
+        study = load_study(request.study, settings=request.settings)
+        study = study.smoke() if request.smoke else study
+        if request.address in (None, LOCAL):
+            require_room_here(study.resources)
+        return new_launch(study, request.storage)
+    if request.settings:
+        raise ConfigError(
+            f"--resume continues a launch as it was, and refuses --set {request.settings[0]}; "
+            "leave it out, or start a new launch"
+        )
+    name = _kept_under(request)
+    if request.extends:
+        more = {"budget": request.budget, "trials": request.trials}
+        return extended_launch(name, request.storage, request.resume or None, **more)
+    return old_launch(name, request.storage, request.resume or None)
+
+
+def _kept_under(request: Request) -> str:
+    return _name(request.study) + ("-smoke" if request.smoke else "")
+
+
+def _name(study: str) -> str:
+    """The name under which a study keeps its launches, even if its file has gone since."""
+    try:
+        return load_study(study).name
+    except StudyError:
+        if Path(study).suffix in SUFFIXES and not Path(study).is_file():
+            raise
+        return study
+
+
+def _introduce(launch: Launch, request: Request, console: Console) -> None:
+    study = launch.study
+    if study.question:
+        _say(console, study.question)
+    for line in skipped_lines(study):
+        _say(console, line)
+    if "continues" in launch.notes:
+        _say(console, f"goes on from launch {launch.notes['continues']}")
+    for claim in _lost_claims(launch.study, request):
+        _say(console, f"not judged: {claim}; this space does not decide it")
+
+
+def _lost_claims(study: Study, request: Request) -> list[str]:
+    """Claims of the file that ``--set`` has made meaningless."""
+    if not request.settings or request.smoke or not read_document(request.study).data.get("claims"):
+        return []
+    kept = [claim.name for claim in study.claims]
+    return [c.name for c in load_study(request.study).claims if c.name not in kept]
+
+
+def skipped_lines(study: Study) -> list[str]:
+    """What of the grid is left out and why, a line for each block size and estimator."""
+    keys = ("estimator", "q", "directions", "difference", "problem.dim")
+    lines = [
+        f"left out: {label({k: v for k, v in point.items() if k in keys})}, because {reason}"
+        for point, reason in study.skipped
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _run(launch: Launch, request: Request, console: Console) -> Outcome:
+    from zotune.callbacks import Progress
+
+    study = launch.study
+    title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
+    with displayed(console, title):
+        try:
+            return run_launch(
+                launch,
+                callbacks=[Progress(), *curves(study, known_store(launch))],
+                address=request.address,
+                resume=request.resume is not None and not request.extends,
+            )
+        except ConnectionError as error:
+            if request.address is None:
+                raise
+            raise LaunchError(
+                f"no Ray cluster answers at {request.address}: {str(error).splitlines()[0]}; "
+                "check --address, or leave it out to use this machine"
+            ) from None
+
+
+@contextmanager
+def displayed(console: Console, title: str) -> Iterator[None]:
+    """Snapshots are shown as a table on a terminal, as lines elsewhere."""
+    display: Display = (LiveTable if console.is_terminal else Lines)(console, title)
+    token = current.set(display)
+    try:
+        yield
+    finally:
+        current.reset(token)
+        display.close()
+
+
+def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
+    study, launch = outcome.launch.study, outcome.launch
+    best = best_entries(entries(outcome))
+    verdicts, why_none = verdicts_of(study, outcome.results)
+    if best:
+        console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+    if verdicts:
+        console.print(verdict_table(verdicts))
+    if why_none:
+        _say(console, why_none)
+    _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
+    _say(console, f"records: {launch.folder}")
+    if figure is not None:
+        _say(console, f"figure: {figure}")
+    for line in _places(request, outcome):
+        _say(console, line)
+    if not outcome.interrupted and not _all_failed(outcome):
+        _say(console, f"next: {_next(request, outcome)}")
+
+
+def _counted(outcome: Outcome) -> str:
+    """How many trials there are; after Ctrl-C, how many of all came to their end before it."""
+    results, total = outcome.results, outcome.launch.study.size
+    if not outcome.interrupted:
+        return f"{len(results)} trials"
+    each = [results[at] for at in range(len(results))]
+    ended = [one for one in each if one.error is None and (one.metrics or {}).get("done")]
+    return f"{len(ended)} of {total} trials finished"
+
+
+def _all_failed(outcome: Outcome) -> bool:
+    return 0 < len(outcome.results) == len(outcome.results.errors)
+
+
+def _places(request: Request, outcome: Outcome) -> list[str]:
+    """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
+    from zotune.callbacks.serving import is_server
+    from zotune.callbacks.session import page_of_launch
+    from zotune.callbacks.stores import resolve_uri, without_credentials
+
+    place, store = page_of_launch(outcome.launch.folder), store_of(known_store(outcome.launch))
+    if store is None or not place:
+        return []
+    shown, name = without_credentials(store), outcome.launch.study.name
+    usual = not request.tracking_uri and shown == without_credentials(resolve_uri())
+    given = [] if usual else ["--tracking-uri", shown]
+    ui = shlex.join(["zotune", "ui", name, *given])
+    page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
+    if _all_failed(outcome):
+        return [f"page: {page}", "report: none, because no trial finished"]
+    made = f"report: {_reported(outcome, store)}"
+    again = shlex.join(["zotune", "report", name, *given])
+    return [f"page: {page}", f"{made}; again, or of several launches: {again}"]
+
+
+def _reported(outcome: Outcome, store: str) -> str:
+    """The launch's report, in its folder and with its summary run; or why there is none."""
+    from zotune.callbacks.stores import without_credentials
+    from zotune.cli.report_command import report_on
+
+    try:
+        return str(report_on(outcome.launch, store))
+    except Exception as error:  # the launch is done, and everything of it is kept
+        return f"not made ({without_credentials(str(error)) or type(error).__name__})"
+
+
+def _next(request: Request, outcome: Outcome) -> str:
+    """What a person would type now: run what failed in full, or ask the other question."""
+    words = ["zotune", "run", request.study, *_imports(request)]
+    if request.smoke:
+        return f"{shlex.join(words)} (the study at its full size)"
+    if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
+        taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
+        return f"{shlex.join(taken)} (the best trial's model, for {loaders(outcome.launch.study)})"
+    given = [word for setting in request.settings for word in ("--set", setting)]
+    study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
+    if "eta" not in study.space and tuned in shipped_studies():
+        words[2] = tuned
+        return f"{shlex.join([*words, *given])} (whether tuned steps turn it around)"
+    if "eta" not in study.space:
+        steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
+        searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
+        return f"{shlex.join(searched)} (whether a tuned step turns it around)"
+    end = "weights()" if over_weights(study.problem) else "best_x"
+    point = f"import zotune; print(zotune.load_run({str(outcome.launch.folder)!r}).{end})"
+    return f"{shlex.join(['python', '-c', point])} (the best trial's point)"
+
+
+def loaders(study: Study) -> str:
+    """What loads the exports of a study's trials, as the export itself will say."""
+    problems = [study.configuration(point).problem for point in study.trials]
+    every = [PROBLEMS[problem["name"]].settings_of(problem) for problem in problems]
+    return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
+
+
+def _imports(request: Request) -> list[str]:
+    return [word for place in request.imports for word in ("--import", place)]
+
+
+def _resume(request: Request, launch: Launch) -> str:
+    from zotune.callbacks.stores import without_credentials
+
+    words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
+    if request.storage != Path(STORAGE):
+        words += ["--storage", str(request.storage)]
+    if request.address:
+        words += ["--address", request.address]
+    if request.tracking_uri:
+        store = str(launch.notes.get(STORE, request.tracking_uri))
+        words += ["--tracking-uri", without_credentials(store)]
+    return shlex.join([*words, "--resume", launch.id])
+
+
+def _study_words(request: Request, launch: Launch) -> list[str]:
+    """The study as it was typed, unless its launches are kept under another name."""
+    try:
+        typed = _kept_under(request) == launch.study.name
+    except StudyError:
+        typed = False
+    smoke = ["--smoke"] if request.smoke else []
+    return [request.study, *smoke] if typed else [launch.study.name]
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, soft_wrap=True, highlight=False, markup=False)

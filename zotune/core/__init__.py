@@ -1,0 +1,1 @@
+"""What everything stands on: budgets, differences, states, curves, files and processes."""

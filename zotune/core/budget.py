@@ -1,0 +1,87 @@
+"""The only place where a query is counted.
+
+A direction is one uᵢ along which the function is probed; an evaluation is one call of f. The paper
+charges directions; a simulator's owner pays evaluations. Both are counted always, and ``count``
+says which one the budget limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Literal
+
+from zotune.core.differences import Difference
+from zotune.errors import ConfigError, one_of
+
+DIRECTIONS, EVALUATIONS = "directions", "evaluations"
+COUNTS = (DIRECTIONS, EVALUATIONS)
+Count = Literal["directions", "evaluations"]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What one replicate has used so far."""
+
+    queries: int = 0
+    """Directions probed."""
+    evaluations: int = 0
+    """Calls of f that were charged."""
+    monitored: int = 0
+    """Calls of f that only looked at the loss, and were not charged."""
+
+    def charge(self, queries: int, evaluations: int) -> Ledger:
+        """The ledger after a step or an estimate of curvature."""
+        return Ledger(self.queries + queries, self.evaluations + evaluations, self.monitored)
+
+    @classmethod
+    def mean(cls, ledgers: Sequence[Ledger]) -> Ledger:
+        """The mean of several, rounded down."""
+        if len(ledgers) == 1:
+            return ledgers[0]
+        totals = (sum(each) // len(ledgers) for each in zip(*map(astuple, ledgers), strict=True))
+        return cls(*totals)
+
+    def monitor(self, looks: int = 1) -> Ledger:
+        """The ledger after so many looks at the loss."""
+        return Ledger(self.queries, self.evaluations, self.monitored + looks)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit on directions or evaluations that is never overspent.
+
+    >>> from zotune.core.differences import get_difference
+    >>> budget = Budget(10, "evaluations", get_difference("forward"))
+    >>> budget.block(Ledger(), q=6), budget.block(Ledger(queries=6, evaluations=7), q=6)
+    (6, 2)
+    """
+
+    limit: int
+    count: str
+    difference: Difference
+
+    def __post_init__(self) -> None:
+        one_of("count", self.count, COUNTS)
+
+    def cost(self, q: int) -> int:
+        """What a step with q directions takes from the limit."""
+        return q if self.count == DIRECTIONS else self.difference.evaluations(q)
+
+    def spent(self, ledger: Ledger) -> int:
+        """What has been taken from the limit."""
+        return ledger.queries if self.count == DIRECTIONS else ledger.evaluations
+
+    def block(self, ledger: Ledger, q: int) -> int:
+        """The size of the next block: q, or what is left of the limit, or 0 for nothing."""
+        left = self.limit - self.spent(ledger)
+        most = left if self.count == DIRECTIONS else self.difference.affordable(left)
+        return max(0, min(q, most))
+
+    def require(self, needed: int, what: str) -> None:
+        """Refuse a limit that does not cover even the beginning of a run."""
+        if self.limit < needed:
+            raise ConfigError(
+                f"budget must cover {what}: that needs {needed} {self.count}, "
+                f"got budget={self.limit}; lower q or raise the budget"
+            )

@@ -1,0 +1,182 @@
+"""What is known of a run at one moment, and its curve against spent budget, on one grid for all q.
+
+An observation is counters and a dictionary of tensors, one number a replicate. Rows, curves, files
+and reports follow from it: a metric that an iterate adds to the dictionary arrives everywhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
+
+ENDS = {
+    RUNNING: "the run goes on",
+    EXHAUSTED: "the budget was spent, or nothing more was worth asking",
+    DIVERGED: "every replicate diverged",
+}
+"""Why a run has ended, in words."""
+COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
+LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
+KNOWN = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss")
+"""Tensors that every row has a place for."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known of all replicates after one step."""
+
+    queries: int
+    evaluations: int
+    monitored: int
+    steps: int
+    q: int
+    """Of the last block, 0 before the first."""
+    spent: int
+    tensors: Mapping[str, Tensor]
+    """By name, (replicates,) each; NaN where a metric is not known."""
+
+    def row(self, status: str, minimum: float | None) -> dict[str, Any]:
+        """The observation as a result row; means over replicates, None where not known."""
+        loss = _mean(self.tensors[LOSS])
+        row: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
+        row |= {
+            "loss": loss,
+            "loss_std": _spread(self.tensors[LOSS]),
+            "best_loss": _mean(self.tensors[BEST_LOSS]),
+            "gap": None if minimum is None or loss is None else loss - minimum,
+            "grad_norm2": _mean(self.tensors.get("grad_norm2")),
+            "average_loss": _mean(self.tensors.get("average_loss")),
+            "diverged": int(self.tensors[ENDED].sum()),
+            "status": status,
+        }
+        extras = sorted(self.tensors.keys() - set(KNOWN))
+        return row | {name: _mean(self.tensors[name]) for name in extras}
+
+
+def _mean(values: Tensor | None) -> float | None:
+    """The mean, without overflow where single values are near the largest number."""
+    if values is None or values.numel() == 0:
+        return None
+    mean = float((values / len(values)).sum())
+    return mean if mean == mean else None
+
+
+def _spread(values: Tensor) -> float:
+    """The standard deviation over replicates, 0 for one."""
+    largest = float(values.abs().max())
+    if len(values) == 1 or largest == 0:
+        return 0.0
+    return float((values / largest).std()) * largest
+
+
+def above(loss: float, start: float) -> str:
+    """A remark on a run that has ended above its start; nothing on others."""
+    return f" above its start's {start:.6g}" if loss > start else ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Observations at the steps that the grid refers to, in their order."""
+
+    seen: tuple[Observation, ...] = ()
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Curve:
+        """The curve that ``stacked`` was made of."""
+        metrics = [name for name in tensors if name != "counters"]
+        counters = tensors["counters"].tolist()
+        return cls(
+            tuple(
+                Observation(
+                    **dict(zip(COUNTERS, counts, strict=True)),
+                    tensors={name: tensors[name][at] for name in metrics},
+                )
+                for at, counts in enumerate(counters)
+            )
+        )
+
+    def stacked(self) -> dict[str, Tensor]:
+        """Counters, and every tensor of all observations below each other, for a file."""
+        counters = [[getattr(one, name) for name in COUNTERS] for one in self.seen]
+        metrics = self.seen[0].tensors if self.seen else {}
+        shaped = torch.tensor(counters, dtype=torch.int64).view(len(counters), len(COUNTERS))
+        return {"counters": shaped} | {
+            name: torch.stack([one.tensors[name].cpu() for one in self.seen]) for name in metrics
+        }
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    @property
+    def last_spent(self) -> int:
+        """Spent budget at the last observation, -1 before the first."""
+        return self.seen[-1].spent if self.seen else -1
+
+    def append(self, seen: Observation) -> Curve:
+        """The curve with one more observation, in place of one at the same spent budget."""
+        before = self.seen[:-1] if self.last_spent == seen.spent else self.seen
+        return Curve((*before, seen))
+
+    def __getitem__(self, index: int) -> Observation:
+        return self.seen[index]
+
+    def at(self, spent: int) -> Observation:
+        """The last observation at or before a spent budget."""
+        return self[max(0, bisect_right(self._spent, spent) - 1)]
+
+    @cached_property
+    def _spent(self) -> list[int]:
+        return [one.spent for one in self.seen]
+
+
+def together(observations: Sequence[Observation]) -> Observation:
+    """One observation of replicates that were observed apart; counters are means, rounded down."""
+    if len(observations) == 1:
+        return observations[0]
+    n = len(observations)
+    counters = {key: sum(getattr(one, key) for one in observations) // n for key in COUNTERS}
+    names = observations[0].tensors
+    tensors = {name: torch.cat([one.tensors[name] for one in observations]) for name in names}
+    return Observation(**counters, tensors=tensors)
+
+
+def rows_on_grid(
+    curves: Sequence[Curve],
+    grid: Sequence[int],
+    *,
+    spent: int,
+    status: str,
+    minimum: float | None,
+    after: int = -1,
+) -> list[dict[str, Any]]:
+    """Result rows on the grid past ``after``, with each replicate's last observation at or before.
+
+    A point that the run has reached but not left is final only when the run has ended. The end is
+    the next point of the grid, or the budget if only a rest could not be spent.
+
+    Args:
+        curves: of all groups of replicates.
+        grid: spent budgets.
+        spent: by the run; by the one behind where groups differ.
+        status: of the run.
+        minimum: the objective's lowest value, where it is known.
+        after: rows at or before it are left out.
+    """
+    if status == RUNNING:
+        end = spent - 1
+    else:
+        end = grid[-1] if status == EXHAUSTED else grid[bisect_left(grid, spent)]
+    rows = []
+    for point in grid[bisect_right(grid, after) : bisect_right(grid, end)]:
+        seen = together([curve.at(point) for curve in curves])
+        row = seen.row(status if seen.spent >= spent else RUNNING, minimum)
+        rows.append(row | {"spent": point})
+    return rows

@@ -1,0 +1,26 @@
+"""Names that cross a process or a file; each stands here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+RUNNING, EXHAUSTED, DIVERGED, STOPPED = "running", "exhausted", "diverged", "stopped"
+"""Statuses of a run."""
+INTERRUPTED, FINISHED = "interrupted", "finished"
+"""Further states of a launch or a trial."""
+
+STATE_FILE, SCALARS_FILE = "state.safetensors", "scalars.json"
+"""In the folder of a checkpoint: the state, and the scalar log of a model's run."""
+STUDY_FILE, LAUNCH_FILE = "study.yaml", "launch.json"
+"""In the folder of a launch: the study as it was run, and what became of it."""
+
+CURVE_KEY = "_zotune_curve"
+"""The private key under which a row carries its curve points, for callbacks to take out."""
+LOSSES_KEY = "losses"
+"""In the last point of a curve: the loss of each replicate."""
+
+STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
+LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
+"""Tags of a run in MLflow."""
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+"""What MLflow calls its runs."""

@@ -1,0 +1,217 @@
+"""The descent that chooses everything by itself, from values alone, behind ask and tell.
+
+What it does follows from the dimension d, the budget and the first values:
+
+- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``);
+- fewer than thirty: quasi-Newton steps on forward differences (``local``), then subspaces;
+- otherwise the start is asked again, for noise, and f is measured over a small and a large
+  distance (``ruggedness``). Smooth functions are descended by quasi-Newton steps with a line search
+  by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
+  (``newton``); rugged ones are smoothed first, and noisy ones to the end (``smoothing``). Where a
+  descent has converged and budget is left, a wider search begins at the best point, and another
+  descent after it.
+
+Every value is charged, and the best point is never forgotten. A value of inf or NaN is a rejected
+point. Constants were chosen on one half of the suites of ``zotune bench blackbox``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from zotune.descent.gradients import Measured, telling
+from zotune.descent.local import FRUGAL, local, sized
+from zotune.descent.newton import newton
+from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
+from zotune.descent.ruggedness import ruggedness
+from zotune.descent.smoothing import smoothing
+from zotune.descent.subspace import subspace
+
+SEVERAL = 5
+"""Full blocks below which descent goes on in random subspaces."""
+Q = 16
+"""Directions of such a subspace."""
+NEWTON, BFGS = 5, 0.6
+"""Up to this dimension Newton's method follows BFGS, which has this share of the budget."""
+SHARE, AGAIN = 0.75, 0.75
+"""Shares of what is left that smoothing has on rugged functions, and after each convergence."""
+LARGER, LOUD = 3, 0.3
+"""The population grows so many times where noise is more than this share of the spread."""
+
+
+class Descent:
+    """Minimise by asking for points and being told their values.
+
+    Args:
+        x0: the start, (d,).
+        budget: evaluations, never overspent.
+        bounds: lower and upper bounds; points and probes stay inside.
+        scale: how far coordinates may be expected to move; 1, or their size at the start.
+        seed: of the directions that are drawn.
+
+    >>> d = Descent(np.ones(3), budget=200)
+    >>> while not d.done:
+    ...     d.tell([float(x @ x) for x in d.ask()])
+    >>> d.best < 1e-10
+    True
+    """
+
+    def __init__(
+        self,
+        x0: Any,
+        budget: int,
+        bounds: tuple[Vector, Vector] | None = None,
+        *,
+        scale: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        x = np.array(x0, dtype=np.float64)
+        self.oracle = Oracle(x, budget, bounds)
+        self.rng = np.random.default_rng(seed)
+        self.scale = scale
+        self.chosen: dict[str, str] = {}
+        """What was chosen, and why."""
+        self._answer: tuple[Vector, float] | None = None
+        """The point of a noisy function and its value, which is not the luckiest."""
+        self._points: Points | None = None
+        self._stages = self._run(self.oracle.inside(x))
+        self._advance(None)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is asked any more."""
+        return self._points is None
+
+    @property
+    def x(self) -> Vector:
+        """Where the descent stands: the best point; of a noisy function its centre."""
+        return self.oracle.best_x if self._answer is None else self._answer[0]
+
+    @property
+    def f(self) -> float:
+        """The value there, as far as it is known."""
+        return self.oracle.best if self._answer is None else self._answer[1]
+
+    @property
+    def best(self) -> float:
+        """The lowest value told."""
+        return self.oracle.best
+
+    @property
+    def best_x(self) -> Vector:
+        """Where that was; of a noisy function the centre, for the lowest value there is luck."""
+        return self.x
+
+    def ask(self) -> Points:
+        """Points that may be evaluated side by side, (n, d)."""
+        assert self._points is not None  # not done
+        return self._points
+
+    def tell(self, values: Any) -> None:
+        """Their values, in order."""
+        self._advance(np.asarray(values, dtype=np.float64))
+
+    def _advance(self, values: Vector | None) -> None:
+        try:
+            self._points = next(self._stages) if values is None else self._stages.send(values)
+        except (StopIteration, Spent):
+            self._points = None
+
+    def _run(self, x: Vector) -> Stage[None]:
+        """Everything, by the budget and by what is seen of the function."""
+        o, rng = self.oracle, self.rng
+        f = yield from o.value(x)
+        reach = np.maximum(np.abs(x), self.scale or 1.0)
+        blocks = o.left / (o.dim + 1)
+        if blocks < SEVERAL:
+            self._choose("subspaces", f"the budget covers {blocks:.2g} full blocks")
+            yield from subspace(o, x, f, rng, reach=float(np.linalg.norm(reach)), q=Q)
+        elif blocks < FRUGAL:
+            self._choose("quasi-Newton", f"the budget covers {blocks:.2g} full blocks")
+            with suppress(Spent):
+                yield from local(o, x, f, reach, rng=rng)
+            yield from subspace(o, o.best_x, o.best, rng, reach=1.0, q=Q)
+        else:
+            yield from self._affluent(x, f, reach)
+
+    def _affluent(self, x: Vector, f: float, reach: Vector) -> Stage[None]:
+        """Look at the function first; descend, and search more widely where that has converged."""
+        o, rng = self.oracle, self.rng
+        again = yield from o.values(np.stack([x] * 2))
+        again = again[np.isfinite(again)]
+        if len(again) and (again != f).any():
+            yield from self._noisy(x, f, reach, 1.0)
+            return
+        m: Measured | None = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
+        rough = yield from ruggedness(o, x, f, m, reach, rng)
+        if rough.is_rugged:
+            self._choose("smoothing", f"small and large differences disagree ({rough})")
+            yield from smoothing(o, x, 1.0, reach, rng, spend=int(SHARE * o.left), until=1e-3)
+            x, f, m = o.best_x, o.best, None
+        else:
+            self._choose("quasi-Newton", f"small and large differences agree ({rough})")
+        start = x
+        with suppress(Spent):
+            x, f = yield from self._local(x, f, reach, m)
+            while not o.is_noisy:
+                self.chosen["restarts"] = str(int(self.chosen.get("restarts", "0")) + 1)
+                yield from smoothing(o, x, 1.0, reach, rng, spend=int(AGAIN * o.left), until=1e-3)
+                x, f = yield from self._local(o.best_x, o.best, reach)
+        if o.is_noisy:
+            moved = float(np.linalg.norm((x - start) / reach)) / np.sqrt(o.dim)
+            yield from self._noisy(x, f, reach, float(np.clip(moved, 0.01, 1.0)))
+            return
+        yield from subspace(o, o.best_x, o.best, rng, reach=1e-3, q=min(Q, o.dim))
+
+    def _local(
+        self, x: Vector, f: float, reach: Vector, m: Measured | None = None
+    ) -> Stage[tuple[Vector, float]]:
+        """BFGS; in few dimensions Newton's method where that has spent its share."""
+        o = self.oracle
+        few = o.dim <= NEWTON
+        stop = int((1 - BFGS) * o.left) if few else 0
+        x, f = yield from local(o, x, f, reach, m, rng=self.rng, stop=stop)
+        if few:
+            x, f = yield from newton(o, x, f, reach)
+        return x, f
+
+    def _noisy(self, x: Vector, f: float, reach: Vector, sigma: float) -> Stage[None]:
+        """Smoothing with all that is left; the answer is its centre, if that is better than x."""
+        o = self.oracle
+        self._answer = x, f
+        share = yield from noise_share(o, x, sigma * reach, self.rng)
+        self._choose(
+            "smoothing", f"values at one point differ, by {share:.2g} of those at such distances"
+        )
+        usual = 4 + int(3 * np.log(o.dim))
+        check = min(15, o.left // 20)
+        end, _ = yield from smoothing(
+            o,
+            x,
+            sigma,
+            reach,
+            self.rng,
+            spend=o.left - 2 * check,
+            until=0,
+            population=LARGER * usual if share > LOUD else usual,
+        )
+        if not check:
+            return
+        values = yield from o.values(np.stack([x] * check + [end] * check))
+        before, after = float(np.median(values[:check])), float(np.median(values[check:]))
+        self._answer = (end, after) if after < before else (x, before)
+
+    def _choose(self, method: str, why: str) -> None:
+        self.chosen |= {"method": method, "why": why}
+
+
+def noise_share(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[float]:
+    """How far apart values at one point are, beside values at points so far apart: 0 to about 1."""
+    points = x + radius * rng.standard_normal((8, o.dim))
+    values = yield from o.values(o.inside(np.concatenate([np.stack([x] * 8), points])))
+    same, apart = values[:8], values[8:]
+    spread = float(np.median(np.abs(apart - np.median(apart))))
+    return float(np.median(np.abs(same - np.median(same)))) / max(spread, 1e-300)

@@ -1,0 +1,209 @@
+"""Quasi-Newton descent on full blocks of differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zotune.descent.gradients import Measured, central, forward, telling
+from zotune.descent.linesearch import Step, search
+from zotune.descent.noise import rounding_noise
+from zotune.descent.oracle import Mask, Oracle, Stage, Vector
+
+MEMORY = 100
+"""Pairs kept; more than a run makes in most cases, so that nothing is forgotten."""
+FRUGAL = 30
+"""Full blocks below which no evaluations are spent on the diagonal of the Hessian."""
+EPS = np.finfo(float).eps
+
+
+class Memory:
+    """L-BFGS pairs over a power of a diagonal D: H₀ = γ D⁻ᵉ, e = 1 or 0.
+
+    e = 1 undoes the scales of coordinates; e = 0 keeps what a rotation has spread over them all.
+    """
+
+    def __init__(self, diagonal: Vector) -> None:
+        self.diagonal = diagonal
+        self.pairs: list[tuple[Vector, Vector, float]] = []
+
+    def add(self, s: Vector, y: Vector) -> None:
+        """Keep a pair whose curvature is positive."""
+        sy = float(s @ y)
+        if sy > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
+            self.pairs = [*self.pairs, (s, y, sy)][-MEMORY:]
+
+    def times(self, g: Vector, e: int) -> Vector:
+        """H g by the two loops."""
+        q, kept = g.copy(), []
+        for s, y, sy in reversed(self.pairs):
+            a = float(s @ q) / sy
+            q -= a * y
+            kept.append(a)
+        inverse = 1 / self.diagonal if e else np.ones_like(g)
+        if self.pairs:
+            _, y, sy = self.pairs[-1]
+            gamma = sy / float(y @ (inverse * y))
+        else:
+            gamma = 1.0 if e else float(g @ g) / float(g @ (self.diagonal * g))
+        r = gamma * inverse * q
+        for (s, y, sy), a in zip(self.pairs, reversed(kept), strict=True):
+            r += s * (a - float(y @ r) / sy)
+        return r
+
+
+def typical(x: Vector) -> Vector:
+    """The size of each coordinate, as far as the point tells."""
+    return np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.abs(x).max())))
+
+
+def diagonal_of(m: Measured, x: Vector, reach: Vector) -> Vector:
+    """|∂²f/∂xᵢ²|, at least so large that −g/D moves no coordinate by more than its reach."""
+    found = np.nan_to_num(m.diagonal, nan=0.0)
+    floor = np.abs(m.g) / reach
+    d = np.where(found > 0, np.maximum(found, floor / 100), np.maximum(-found, floor))
+    positive = d[d > 0]
+    return np.maximum(d, 1e-8 * positive.max()) if len(positive) else np.ones_like(x)
+
+
+def sized(x: Vector, reach: Vector) -> Vector:
+    """The size of each coordinate; its reach where it is zero."""
+    return np.where(x == 0, reach, np.abs(x))
+
+
+class Choice:
+    """Which powers of the diagonal are tried: both, until one has won often enough."""
+
+    def __init__(self, dim: int) -> None:
+        self.wins, self.steps, self.both = [1.0, 1.0], 0, dim > 5
+
+    def powers(self) -> list[int]:
+        """The powers to try at this step."""
+        self.steps += 1
+        if not self.both:
+            return [1]
+        low, high = sorted(self.wins)
+        if low < 0.15 * high and self.steps % 6:
+            return [int(self.wins[1] > self.wins[0])]
+        return [1, 0]
+
+    def won(self, power: int) -> None:
+        """Told when both were tried."""
+        self.wins = [0.75 * w for w in self.wins]
+        self.wins[power] += 1
+
+
+def follow(
+    o: Oracle,
+    x: Vector,
+    f: float,
+    g: Vector,
+    free: Mask,
+    memory: Memory,
+    reach: Vector,
+    choice: Choice,
+) -> Stage[Step | None]:
+    """Try the direction of each power with one evaluation, and search along the best."""
+    tried = []
+    for e in choice.powers():
+        p = np.where(free, -memory.times(g, e), 0.0)
+        slope = float(g @ p)
+        if not (slope < 0 and np.isfinite(p).all()):
+            memory.pairs.clear()
+            p = -g / memory.diagonal
+            slope = float(g @ p)
+        longest = float((np.abs(p) / (10 * reach + np.abs(x))).max())
+        tried.append((e, p, slope, min(1.0, 1 / max(longest, 1e-300))))
+    if len(tried) == 1:
+        _, p, slope, first = tried[0]
+        return (yield from search(o, x, f, p, slope, first=first))
+    points = np.stack([o.inside(x + first * p) for _, p, _, first in tried])
+    values = yield from o.values(points)
+    at = int(values.argmin())
+    e, p, slope, first = tried[at]
+    choice.won(e)
+    return (yield from search(o, x, f, p, slope, first=first, known=float(values[at])))
+
+
+def differs(o: Oracle, x: Vector, f: float, m: Measured) -> Stage[bool]:
+    """Whether the centre or the farthest probe has another value when it is asked again."""
+    if m.probe is None:
+        return False
+    point, value = m.probe
+    again = yield from o.values(np.stack([x, point]))
+    then = np.array([f, value])
+    return bool((np.isfinite(again) & np.isfinite(then) & (again != then)).any())
+
+
+def coarse(o: Oracle, x: Vector, f: float, bend: Vector) -> Vector:
+    """Radius of central differences: over it f changes by far more than its noise."""
+    radius: Vector = np.maximum(6e-6 * typical(x), 10 * np.sqrt(o.noise / bend))
+    return radius
+
+
+def local(
+    o: Oracle,
+    x: Vector,
+    f: float,
+    reach: Vector,
+    m: Measured | None = None,
+    *,
+    rng: np.random.Generator,
+    stop: int = 0,
+) -> Stage[tuple[Vector, float]]:
+    """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
+    frugal = o.left < FRUGAL * (o.dim + 1)
+    if frugal:
+        m = yield from forward(o, x, f, 1e-6 * sized(x, reach), np.ones_like(x))
+        longest = float((np.abs(m.g) / reach).max())
+        memory = Memory(np.full_like(x, max(longest, 1e-300)))
+    else:
+        if m is None:
+            m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
+        memory = Memory(diagonal_of(m, x, reach))
+    is_central, stalls, f0, choice = False, 0, f, Choice(0 if frugal else o.dim)
+    bend = memory.diagonal
+    while o.left > stop:
+        g = m.g
+        free = ~(((x <= o.low) & (g > 0)) | ((x >= o.high) & (g < 0)))
+        g = np.where(free, g, 0.0)
+        if not g.any():
+            if is_central:
+                return x, f
+            o.noise = yield from rounding_noise(o, x, sized(x, reach), rng)
+            is_central = True
+            m = yield from central(o, x, f, coarse(o, x, f, bend))
+            continue
+        step = yield from follow(o, x, f, g, free, memory, reach, choice)
+        gained = 0.0 if step is None else f - step.f
+        if step is not None:
+            last, x, f = (x, g), step.x, step.f
+        small = gained <= 1e-9 * max(abs(f0 - f), 10 * EPS * abs(f))
+        stalls = stalls + 1 if small else 0
+        if step is None or stalls >= 2:
+            o.is_noisy = yield from differs(o, x, f, m)
+            if o.is_noisy:
+                return x, f
+            if not is_central:
+                measured = yield from rounding_noise(o, x, sized(x, reach), rng)
+                o.noise = measured if measured > 1e3 * EPS * abs(f) else 0.0
+            if is_central and stalls >= 3:
+                return x, f
+            fresh = is_central
+            is_central, stalls = True, 0 if o.noise and not is_central else stalls + 1
+            m = yield from central(o, x, f, coarse(o, x, f, bend))
+            if fresh:
+                memory = Memory(diagonal_of(m, x, reach))
+                bend = memory.diagonal
+            continue
+        if is_central:
+            new = yield from central(o, x, f, coarse(o, x, f, bend))
+        else:
+            h = 2 * np.sqrt(o.rounding(f) / bend)
+            h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
+            new = yield from forward(o, x, f, h, -g)
+        memory.add(x - last[0], new.g - last[1])
+        if frugal and memory.pairs:
+            s, _, sy = memory.pairs[-1]
+            bend = np.full_like(x, sy / float(s @ s))
+        m = new
+    return x, f

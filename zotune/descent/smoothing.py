@@ -1,0 +1,68 @@
+"""Descent on f smoothed by a large, shrinking radius: an evolution strategy (CMA-ES).
+
+A step moves the centre along Σ wᵢ yᵢ, the rank-weighted directions of a Gaussian block: an
+estimate of the natural gradient of E f(x + σy). The radius σ shrinks by the length of the path
+(CSA), the covariance follows the directions that won (rank one and rank μ). Hansen 2016, arXiv
+1604.00772.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zotune.descent.oracle import Oracle, Stage, Vector
+
+
+def smoothing(
+    o: Oracle,
+    x: Vector,
+    sigma: float,
+    scale: Vector,
+    rng: np.random.Generator,
+    *,
+    spend: int,
+    population: int | None = None,
+    until: float = 1e-8,
+) -> Stage[tuple[Vector, float]]:
+    """At most ``spend`` evaluations; returns the centre and the radius where it stopped."""
+    d = o.dim
+    n = population or 4 + int(3 * np.log(d))
+    w = np.log((n + 1) / 2) - np.log(np.arange(1, n // 2 + 1))
+    w /= w.sum()
+    mu = 1 / float((w**2).sum())
+    diagonal = d > 300
+    c_s, c_c = (mu + 2) / (d + mu + 5), (4 + mu / d) / (d + 4 + 2 * mu / d)
+    factor = (d + 2) / 3 if diagonal else 1.0
+    c_1 = min(1.0, factor * 2 / ((d + 1.3) ** 2 + mu))
+    c_mu = min(1 - c_1, factor * 2 * (mu - 2 + 1 / mu) / ((d + 2) ** 2 + mu))
+    damp = 1 + 2 * max(0.0, np.sqrt((mu - 1) / (d + 1)) - 1) + c_s
+    chi = np.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d**2))
+    c = np.ones(d) if diagonal else np.eye(d)
+    axes, roots = np.eye(1 if diagonal else d), np.ones(d)
+    path_s, path_c = np.zeros(d), np.zeros(d)
+    stop, every, count, first = o.left - spend, max(1, int(1 / (10 * d * (c_1 + c_mu)))), 0, sigma
+    while o.left - n >= max(stop, 0) and sigma > until * first:
+        z = rng.standard_normal((n, d))
+        y = z * np.sqrt(c) if diagonal else (z * roots) @ axes.T
+        points = o.inside(x + sigma * scale * y)
+        y = (points - x) / (sigma * scale)
+        values = yield from o.values(points)
+        best = values.argsort(kind="stable")[: len(w)]
+        move = w @ y[best]
+        x = o.inside(x + sigma * scale * move)
+        white = move / np.sqrt(c) if diagonal else axes @ ((axes.T @ move) / roots)
+        path_s = (1 - c_s) * path_s + np.sqrt(c_s * (2 - c_s) * mu) * white
+        count += 1
+        length = float(np.linalg.norm(path_s))
+        stalled = length / np.sqrt(1 - (1 - c_s) ** (2 * count)) / chi < 1.4 + 2 / (d + 1)
+        path_c = (1 - c_c) * path_c + stalled * np.sqrt(c_c * (2 - c_c) * mu) * move
+        keep = 1 - c_1 - c_mu + (0 if stalled else c_1 * c_c * (2 - c_c))
+        if diagonal:
+            c = keep * c + c_1 * path_c**2 + c_mu * (w @ y[best] ** 2)
+        else:
+            c = keep * c + c_1 * np.outer(path_c, path_c) + c_mu * (y[best].T * w) @ y[best]
+            if count % every == 0:
+                squares, axes = np.linalg.eigh((c + c.T) / 2)
+                roots = np.sqrt(np.maximum(squares, 1e-14 * squares[-1]))
+        sigma *= float(np.exp(min(1.0, (c_s / damp) * (length / chi - 1))))
+    return x, sigma

@@ -1,0 +1,56 @@
+"""Descent in random subspaces, for budgets that hardly cover one full block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zotune.descent.oracle import Oracle, Stage, Vector
+
+
+def orthogonal(rng: np.random.Generator, d: int, q: int) -> Vector:
+    """q orthonormal directions, (q, d)."""
+    return np.linalg.qr(rng.standard_normal((d, q)))[0].T
+
+
+def subspace(
+    o: Oracle, x: Vector, f: float, rng: np.random.Generator, *, reach: float, q: int
+) -> Stage[tuple[Vector, float]]:
+    """Blocks of q orthonormal directions; the step from the value at the next centre.
+
+    x′ = x − t Σ vᵢ uᵢ with v the one-sided differences. f(x′) with f(x) and ‖v‖² is a parabola:
+    curvature L = 2 (f(x′) − f + t‖v‖²)/(t‖v‖)², and the next step is 1/L in the running mean of
+    log L.
+    """
+    d = o.dim
+    log_l: float | None = None
+    pool = np.zeros((0, d))
+    while o.left > 1:
+        q = min(q, o.left - 1)
+        if len(pool) < q:
+            pool = orthogonal(rng, d, min(d, max(q, 64)))
+        u, pool = pool[:q], pool[q:]
+        h = 1e-6 * max(1.0, float(np.linalg.norm(x)) / np.sqrt(d))
+        values = yield from o.values(o.inside(x + h * u))
+        v = np.where(np.isfinite(values), values - (f if np.isfinite(f) else 0.0), 0.0) / h
+        norm = float(np.linalg.norm(v))
+        if norm == 0:
+            continue
+        t = reach / norm if log_l is None else float(np.exp(-log_l))
+        for _ in range(12):
+            if o.left < 1:
+                return x, f
+            point = o.inside(x - t * (v @ u))
+            value = yield from o.value(point)
+            bend = 2 * (value - f + t * norm**2) / (t * norm) ** 2
+            if value < f:
+                break
+            t = float(np.clip(1 / bend, 0.05 * t, 0.5 * t)) if np.isfinite(bend) else 0.1 * t
+        else:
+            continue
+        if bend > 0:
+            new = float(np.log(bend))
+            log_l = new if log_l is None else log_l + 0.3 * (new - log_l)
+        else:
+            log_l = -np.log(4 * t) if log_l is None else log_l - np.log(4.0)
+        x, f = point, value
+    return x, f

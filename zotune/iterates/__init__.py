@@ -1,0 +1,215 @@
+"""Where x lives: rows of a tensor, or the weights of a module. One loop moves either.
+
+An iterate knows what is evaluated around x, how x is moved, and how it is looked at without charge.
+It evaluates nothing by itself: it makes a ``Request``, and whoever drives the loop answers it, in
+this process or elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from torch import Tensor
+
+    from zotune.blocks import Block
+    from zotune.config import Config
+    from zotune.core.differences import Difference
+    from zotune.core.state import LaneState
+    from zotune.directions import Directions
+    from zotune.updates import Move, Update
+
+
+class Answer(NamedTuple):
+    """What came of a request."""
+
+    values: Tensor
+    """(replicates, points), or (replicates,) of a look."""
+    gradient: Tensor | None = None
+    """∇f at x, where it came with the values for nothing."""
+    metrics: Mapping[str, Tensor] = {}
+    """What else a look has seen, (replicates,) each."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to be evaluated."""
+
+    evaluate: Callable[[], Answer]
+    """Does it in this process."""
+    points: Callable[[], Tensor] | None = None
+    """The points, (replicates, n, d), for evaluators elsewhere; None where they cannot be told."""
+    charged: bool = True
+
+
+Result = TypeVar("Result")
+Program = Generator[Request, Answer, Result]
+"""A part of the loop: it asks for evaluations and ends with a result."""
+
+
+def run(program: Program[Result]) -> Result:
+    """Run a program with evaluations in this process."""
+    answer = None
+    while True:
+        try:
+            request = program.send(answer) if answer is not None else next(program)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        answer = request.evaluate()
+
+
+@dataclass(frozen=True)
+class View:
+    """What one step sees of x."""
+
+    step: int
+    dim: int
+    """Of the vector that the step moves."""
+    payload: Any = field(default=None, repr=False)
+    """The iterate's own."""
+
+
+class Iterate(Protocol):
+    """The thing that knows where x lives."""
+
+    objective: Any
+    replicates: int
+    dim: int
+    dtype: torch.dtype
+    device: torch.device
+    difference: Difference
+    directions: Directions
+    mu: float
+    smoothness: float | None
+    """L, where the objective knows it."""
+    minimum: float | None
+    stochastic: bool
+    pure: bool
+    value_dtype: torch.dtype
+    coefficient_dtype: torch.dtype
+    """In which v becomes c."""
+    sees_loss: bool
+    """Whether a step's first value is the loss itself, so that looking is free."""
+    looks_on_grid: bool
+    """Whether the loss is looked at for every point of a curve, or only for reports."""
+    can_probe_curvature: bool
+
+    def begin(self) -> dict[str, Any]:
+        """The fields of a state that are the iterate's: x, best_x, average, slots, metrics."""
+
+    def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Vectors for an update, at zero, where they are part of the state."""
+
+    def require_at(self, state: LaneState) -> None:
+        """Refuse a state whose x is no longer there."""
+
+    def view(self, step: int) -> View:
+        """What a step sees."""
+
+    def block(self, view: View, q: int) -> Block:
+        """The first q directions of the step."""
+
+    def probes(
+        self, state: LaneState, view: View, block: Block, *, records: bool = False
+    ) -> Request:
+        """All evaluations of a step."""
+
+    def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
+        """f as the step sees it at other points, (replicates, n, d)."""
+
+    def walk(
+        self,
+        x: Tensor,
+        steps: range,
+        q: int,
+        etas: Sequence[float],
+        coefficients: Callable[[Tensor, Block], Tensor],
+    ) -> tuple[Tensor, Tensor] | None:
+        """x after plain steps that no curve shows, and the last values; None: step one by one."""
+
+    def stay(self, steps: int) -> None:
+        """A step has ended without a move."""
+
+    def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Which replicates no direction of the block moves: x + mu·u = x, (replicates,)."""
+
+    def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
+        """The point of each replicate that the value in its column belongs to."""
+
+    def saw(self, state: LaneState, values: Tensor) -> LaneState:
+        """The state that has seen a step's values."""
+
+    def look(self, state: LaneState) -> Request | None:
+        """A look at the loss, which is not charged; None where no replicate runs."""
+
+    def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
+        """What curves show beside loss, best loss and divergence."""
+
+    def recorded(self, state: LaneState) -> LaneState:
+        """The state after a point of its curve has been recorded."""
+
+    def gradient(self, state: LaneState) -> Tensor | None:
+        """∇f at x for diagnostics, where it is known."""
+
+    def unmoved(self, state: LaneState) -> Tensor:
+        """The share of coordinates that mu·u does not move, ()."""
+
+    def move(
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        c: Tensor,
+        eta: float,
+        update: Update,
+        step: Move,
+    ) -> LaneState:
+        """x moved by an update along U·c."""
+
+    def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
+        """The state with x in its average, where an average is kept."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on."""
+
+    def start_error(self, loss: Tensor) -> str:
+        """What to say of a start whose loss is not finite."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint holds besides the state."""
+
+    def notes(self) -> dict[str, Any]:
+        """What a checkpoint says besides, as JSON."""
+
+    def start_digest(self) -> str:
+        """A few characters that tell one start from another."""
+
+    def weights_reader(self) -> Callable[[], dict[str, Tensor]] | None:
+        """Gives the trained parameters of a module; None where x is a vector."""
+
+    def save_beside(self, path: Path) -> None:
+        """Write what stands beside a checkpoint in a file of its own."""
+
+    def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
+        """Take x from a checkpoint, and the state that stands there."""
+
+
+def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
+    """The iterate that an objective is minimised over."""
+    for kind in ("vectors", "weights"):
+        import_module(f"{__name__}.{kind}")
+    return iterate_of(objective, config, x0)
+
+
+@singledispatch
+def iterate_of(objective: object, config: Config, x0: Any = None) -> Iterate:
+    """The same; each kind of iterate registers its own."""
+    raise TypeError(f"nothing is known of {type(objective).__name__} as an objective")

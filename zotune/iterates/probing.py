@@ -1,0 +1,227 @@
+"""From a point and a step's directions to function values, within the memory allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from zotune.addresses import replicate_keys
+from zotune.blocks import Block, DenseBlock, ReplayedBlock
+from zotune.config import Config
+from zotune.core.differences import default_mu, get_difference
+from zotune.directions import DIRECTIONS
+from zotune.objectives import Objective
+
+
+class Room(NamedTuple):
+    """Points around x, and the parts of them that are filled apart."""
+
+    q: int
+    points: Tensor
+    home: Tensor | None
+    """Where x itself stands, where it is among them, (replicates, d)."""
+    sides: Sequence[tuple[float, Tensor]]
+    """How far along u to go, mu and maybe −mu, and where the points of all directions stand."""
+
+    def around(self, x: Tensor, rows: Tensor) -> Tensor:
+        """The points around x."""
+        if self.home is not None:
+            self.home.copy_(x)
+        return self.spread(x.unsqueeze(1), rows)
+
+    def spread(self, x: Tensor, rows: Tensor) -> Tensor:
+        """The points around an x (replicates, 1, d) that stands at home, if there is one."""
+        for reach, side in self.sides:
+            torch.add(x, rows, alpha=reach, out=side)
+        return self.points
+
+
+class Walk:
+    """Step after step around an ``x`` that the caller moves in place.
+
+    It stands among its points where the objective lets them stay. What is done between two
+    evaluations finds its caches emptied by them, and there a call or a view costs as much as a
+    small product: nothing is looked up or copied twice.
+    """
+
+    def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
+        """``room`` is given where the points of all steps may stand in it."""
+        self._prober, self._q, self._room = prober, q, room
+        if room is not None:
+            self._points, self._shape = room.points.flatten(0, 1), room.points.shape[:2]
+        home = None if room is None else room.home
+        self.x = x.clone() if home is None else home.copy_(x)
+        self._x = self.x.unsqueeze(1)
+
+    def look(self, step: int) -> tuple[Block, Tensor]:
+        """The block of a step, and all its values around x."""
+        block = self._prober.block(step, self._q)
+        if self._room is None or block.dense is None:
+            return block, self._prober.values(self.x, step, block)
+        self._room.spread(self._x, block.dense)
+        return block, self._prober.objective.values(self._points).view(self._shape)
+
+
+class Prober:
+    """Draws the blocks of a run and evaluates the objective around its points."""
+
+    def __init__(self, config: Config, objective: Objective) -> None:
+        self.objective = objective
+        self.difference = get_difference(config.difference)
+        self.directions = DIRECTIONS[config.directions]
+        self.mu = config.mu or default_mu(objective.dtype, config.difference)
+        self._replicates = config.replicates
+        self._memory = config.block_bytes
+        one = config.replicates * objective.dim * objective.dtype.itemsize
+        self._most = config.block_bytes // one
+        """Directions whose block fits in the memory allowed."""
+        keys = replicate_keys("directions", config.seed, config.rows)
+        self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
+        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self._coordinates = range(objective.dim)
+        self._block = self._dense(0)
+        self._room: Room | None = None
+
+    def walk(self, x: Tensor, q: int) -> Walk:
+        """Steps of q directions from x on, of an objective that is not stochastic."""
+        stays = self.objective.pure and q <= self._most
+        return Walk(self, x, q, self._whole_room(q) if stays else None)
+
+    def block(self, step: int, q: int) -> Block:
+        """The first q directions of a step; dense where they fit, else replayed.
+
+        A dense block is overwritten by the next one.
+        """
+        if q > self._most:
+            return self._replayed(step, q)
+        if q != self._block.q:
+            self._block = self._dense(q)
+        self._sampler.fill(self._block.dense, step, range(q), self._coordinates)
+        return self._block
+
+    def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
+        """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
+        if block.dense is not None:
+            points = self._whole_room(block.q).around(x, block.dense)
+            if alive is None:
+                return self.objective.sample(self.batch_keys, step)(points)
+            return self.sample(points, step, alive)
+        parts = self._parts(block.q)
+        pieces = [self.sample(self._part_around(x, block, part), step, alive) for part in parts]
+        values = pieces[0].new_empty(len(x), self.difference.evaluations(block.q))
+        for part, piece in zip(parts, pieces, strict=True):
+            columns = torch.cat([torch.arange(s.start, s.stop) for s in self._columns(part, block)])
+            values[:, columns.to(values.device)] = piece
+        return values
+
+    def points(self, x: Tensor, block: Block) -> Tensor:
+        """All points of a step, (replicates, evaluations, d), in the order of its values."""
+        room = self._new_room(block.q, center=self.difference.knows_center)
+        return room.around(x, block.rows(range(block.q), self._coordinates))
+
+    def values_and_gradient(
+        self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """All values of a step, and ∇f at x where it comes with them for nothing."""
+        knows_center = self.difference.knows_center and not self.objective.stochastic
+        if block.dense is None or alive is not None or not knows_center:
+            return self.values(x, step, block, alive), None
+        points = self._whole_room(block.q).around(x, block.dense)
+        return self.objective.values_and_gradient(points)
+
+    def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
+        """f as the step sees it, (replicates, n, d) → (replicates, n)."""
+        if alive is None:
+            return self.objective.sample(self.batch_keys, step)(points)
+        values = points.new_full(points.shape[:2], torch.nan, dtype=self.objective.value_dtype)
+        keys = self.batch_keys[alive.cpu().numpy()]
+        values[alive] = self.objective.sample(keys, step)(points[alive])
+        return values
+
+    def unmoved(self, x: Tensor, step: int) -> Tensor:
+        """The share of coordinates that a direction wants to move and mu·u does not."""
+        u = self._replayed(step, 1).rows(range(1), range(self.objective.dim))[:, 0]
+        wanted = u != 0
+        return ((x + self.mu * u == x) & wanted).sum() / wanted.sum()
+
+    def unmoved_by(self, block: Block, x: Tensor) -> Tensor:
+        """Which replicates no direction of the block moves: x + mu·u = x for all, (replicates,)."""
+        still = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        for part in self._parts(block.q, first=1):
+            u = block.rows(part, self._coordinates)
+            moved = torch.add(x[:, None], u, alpha=self.mu) != x[:, None]
+            still &= ~moved.flatten(1).any(-1)
+            if not bool(still.any()):
+                break
+        return still
+
+    def points_at(self, x: Tensor, block: Block, columns: Tensor) -> Tensor:
+        """The point of each replicate that the value in its column belongs to."""
+        places = [(0.0, 0)] * self.difference.per_step
+        places += [(s * self.mu, query) for s in self.difference.signs for query in range(block.q)]
+        points = x.clone()
+        for replicate, column in enumerate(columns.tolist()):
+            reach, query = places[column]
+            if reach:
+                u = block.rows(range(query, query + 1), self._coordinates)[replicate, 0]
+                points[replicate].add_(u, alpha=reach)
+        return points
+
+    def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
+        """The points of some directions, and x before the first of them."""
+        room = self._new_room(len(part), center=self.difference.knows_center and part.start == 0)
+        return room.around(x, block.rows(part, self._coordinates))
+
+    def _whole_room(self, q: int) -> Room:
+        """Room for all points of a step; another one each time where the objective may keep it."""
+        if self._room is not None and self._room.q == q:
+            return self._room
+        room = self._new_room(q, center=self.difference.knows_center)
+        self._room = room if self.objective.pure else None
+        return room
+
+    def _columns(self, part: range, block: Block) -> list[slice]:
+        """Where the values of some directions stand among all of a step."""
+        sides = self.difference.columns(part, block.q)
+        with_center = self.difference.knows_center and part.start == 0
+        return [slice(0, 1), *sides] if with_center else sides
+
+    def _parts(self, q: int, *, first: int = 0) -> list[range]:
+        """Directions in pieces whose points fit in the memory allowed; ``first`` of them apart."""
+        size = max(1, self._most)
+        parts = [range(start, min(start + size, q)) for start in range(first, q, size)]
+        return [range(first), *parts] if first else parts
+
+    def _new_room(self, n: int, *, center: bool) -> Room:
+        """Room for the points of n directions, and for x where it is among them."""
+        signs = self.difference.signs
+        points = self._vectors(center + n * len(signs))
+        sides = torch.split(points[:, int(center) :], n, dim=1)
+        reach = [sign * self.mu for sign in signs]
+        home = points[:, 0] if center else None
+        return Room(n, points, home, list(zip(reach, sides, strict=True)))
+
+    def _vectors(self, n: int) -> Tensor:
+        """Room for n vectors a replicate."""
+        shape = (self._replicates, n, self.objective.dim)
+        return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
+
+    def _dense(self, q: int) -> DenseBlock:
+        """A block to be filled at every step."""
+        block = DenseBlock(self._vectors(q), orthogonal=self.directions.orthogonal)
+        if q:
+            self._sampler.expect(block.dense)
+        return block
+
+    def _replayed(self, step: int, q: int) -> ReplayedBlock:
+        return ReplayedBlock(
+            self._sampler,
+            step,
+            q,
+            dtype=self.objective.dtype,
+            max_bytes=self._memory,
+            orthogonal=self.directions.orthogonal,
+        )

@@ -1,0 +1,286 @@
+"""Points as rows of one tensor: replicates side by side, in one batched program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zotune.blocks import Block
+from zotune.config import Config
+from zotune.core.state import LaneState
+from zotune.errors import ConfigError
+from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.iterates.probing import Prober
+from zotune.objectives import Objective, dtype_name
+from zotune.updates import Move, Update
+
+Coefficients = Callable[[Tensor, Block], Tensor]
+
+
+class Vectors:
+    """x is a tensor (replicates, d), in the state itself.
+
+    Args:
+        config: the checked configuration.
+        objective: what is minimised.
+        x0: the start, (d,) or (replicates, d); the objective's own unless given.
+    """
+
+    looks_on_grid = True
+    can_probe_curvature = True
+
+    def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
+        config.refuse_settings_for_weights()
+        self.objective = objective
+        self.replicates = config.replicates
+        self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
+        self.smoothness, self.minimum = objective.L, objective.minimum
+        self.stochastic, self.pure = objective.stochastic, objective.pure
+        self.coefficient_dtype, self.value_dtype = objective.dtype, objective.value_dtype
+        self.prober = Prober(config, objective)
+        self.difference, self.directions = self.prober.difference, self.prober.directions
+        self.mu = self.prober.mu
+        self.sees_loss = self.difference.knows_center and not objective.stochastic
+        self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
+        """The start of every replicate, (replicates, d)."""
+        self._check_radius()
+
+    def begin(self) -> dict[str, Any]:
+        """x at the start; an average where the objective is stochastic."""
+        x = self.begins_at.clone()
+        average = torch.zeros_like(x if self.stochastic else x[:, :0])
+        return {"x": x, "best_x": x, "average": average}
+
+    def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Vectors for an update, at zero."""
+        return {name: torch.zeros_like(self.begins_at) for name in names}
+
+    def require_at(self, state: LaneState) -> None:
+        """x is in the state itself."""
+
+    def view(self, step: int) -> View:
+        """All of x."""
+        return View(step, self.dim)
+
+    def block(self, view: View, q: int) -> Block:
+        """The first q directions of the step; a dense block is overwritten by the next one."""
+        return self.prober.block(view.step, q)
+
+    def probes(
+        self, state: LaneState, view: View, block: Block, *, records: bool = False
+    ) -> Request:
+        """The values around x; with ∇f where a curve records the step."""
+        alive = ~state.diverged if state.lost else None
+
+        def evaluate() -> Answer:
+            if records:
+                values, gradient = self.prober.values_and_gradient(state.x, view.step, block, alive)
+                return Answer(values, gradient)
+            return Answer(self.prober.values(state.x, view.step, block, alive))
+
+        return Request(evaluate, lambda: self.prober.points(state.x, block))
+
+    def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
+        """f as the step sees it at other points, (replicates, n, d)."""
+        return Request(lambda: Answer(self.prober.sample(points, view.step)), points=lambda: points)
+
+    def sample(self, points: Tensor, step: int) -> Tensor:
+        """f as a step sees it, (replicates, n, d) → (replicates, n)."""
+        return self.prober.sample(points, step)
+
+    def walk(
+        self, x: Tensor, steps: range, q: int, etas: Sequence[float], coefficients: Coefficients
+    ) -> tuple[Tensor, Tensor] | None:
+        """x after plain steps that no curve shows, and the values of the last of them.
+
+        The values are checked at the end, all at once. None if one is not finite, or if all of a
+        step are equal (mu may no longer move x): the steps are then taken one by one.
+        """
+        walk, seen = self.prober.walk(x, q), list[Tensor]()
+        for step, eta in zip(steps, etas, strict=True):
+            block, values = walk.look(step)
+            seen.append(values)
+            block.move_(walk.x, coefficients(self.difference.quotient(values, self.mu), block), eta)
+        every = torch.cat(seen)
+        if not finite(every) or some_are_equal(every):
+            return None
+        return walk.x.clone(memory_format=torch.contiguous_format), seen[-1]
+
+    def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Which replicates no direction moves."""
+        return self.prober.unmoved_by(block, state.x)
+
+    def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
+        """The point of each replicate that the value in its column belongs to."""
+        return self.prober.points_at(state.x, block, columns)
+
+    def saw(self, state: LaneState, values: Tensor) -> LaneState:
+        """Nothing is kept of a step's values."""
+        return state
+
+    def look(self, state: LaneState) -> Request | None:
+        """The loss of replicates that still run; on the full data where f is stochastic."""
+        alive = ~state.diverged
+        if not bool(alive.any()):
+            return None
+        if not self.stochastic:
+            points = lambda: state.x[:, None]  # noqa: E731
+            return Request(lambda: Answer(self._losses(state, alive)), points, charged=False)
+        return Request(lambda: self._look_at_both(state, alive), charged=False)
+
+    def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
+        """‖∇f‖² where it is known, and the loss of the average iterate."""
+        seen = {}
+        gradient = self.objective.gradient(state.x) if gradient is None else gradient
+        if gradient is not None:
+            seen["grad_norm2"] = gradient.square().sum(-1)
+        if self.stochastic:
+            known = state.metrics.get("average_loss")
+            seen["average_loss"] = self._average_loss(state) if known is None else known
+        return seen
+
+    def recorded(self, state: LaneState) -> LaneState:
+        """What was looked at is of this point alone."""
+        return state.but(metrics={}) if state.metrics else state
+
+    def gradient(self, state: LaneState) -> Tensor | None:
+        """∇f at x, where the objective knows it."""
+        return self.objective.gradient(state.x)
+
+    def unmoved(self, state: LaneState) -> Tensor:
+        """The share of coordinates that a direction wants to move and mu·u does not."""
+        return self.prober.unmoved(state.x, state.steps)
+
+    def move(
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        c: Tensor,
+        eta: float,
+        update: Update,
+        step: Move,
+    ) -> LaneState:
+        """x ← x − η U c in one operation, or by what the update makes of U c."""
+        x = state.x.clone()
+        if update.plain:
+            block.move_(x, c, eta)
+            return state.but(x=x)
+        slots = {name: slot.clone() for name, slot in state.slots.items()}
+        x.sub_(step(block.combine(c), slots, eta, view.step))
+        return state.but(x=x, slots=slots)
+
+    def stay(self, steps: int) -> None:
+        """x is in the state itself."""
+
+    def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
+        """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
+        if not self.stochastic:
+            return state
+        w = weight()
+        return state.but(
+            average=state.average + w * state.x, average_weight=state.average_weight + w
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on."""
+        return self.objective.fingerprint()
+
+    def start_error(self, loss: Tensor) -> str:
+        """What to say of a start that cannot be one."""
+        return (
+            f"the objective must be finite at the start point, got {loss.tolist()}; "
+            "choose another x0"
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything is in the state."""
+        return {}
+
+    def notes(self) -> dict[str, Any]:
+        """Everything is in the state."""
+        return {}
+
+    def start_digest(self) -> str:
+        """A hash of the start of all replicates."""
+        return hashlib.sha256(self.begins_at.cpu().numpy().tobytes()).hexdigest()[:16]
+
+    def weights_reader(self) -> None:
+        """x is a vector."""
+
+    def save_beside(self, path: Path) -> None:
+        """Everything is in the state."""
+
+    def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
+        """Everything is in the state."""
+        return state
+
+    def losses(self, x: Tensor) -> Tensor:
+        """The loss that curves show."""
+        return self.objective.values(x if self.pure else x.clone())
+
+    def _losses(self, state: LaneState, alive: Tensor) -> Tensor:
+        """The loss of the replicates that run, NaN for the others."""
+        if not state.lost:
+            return self.losses(state.x)
+        loss = torch.full_like(state.loss, torch.nan)
+        loss[alive] = self.losses(state.x[alive])
+        return loss
+
+    def _look_at_both(self, state: LaneState, alive: Tensor) -> Answer:
+        """Losses of the points and of their averages, and ∇f, margins shared."""
+        if state.lost:
+            average = {"average_loss": self._average_loss(state)}
+            return Answer(self._losses(state, alive), metrics=average)
+        points = torch.stack([state.x, self._average(state)], 1)
+        values, gradient = self.objective.values_and_gradient(points)
+        return Answer(values[:, 0], gradient, {"average_loss": values[:, 1]})
+
+    def _average_loss(self, state: LaneState) -> Tensor:
+        return self.losses(self._average(state))
+
+    def _average(self, state: LaneState) -> Tensor:
+        """The weighted average of the iterates before this one; at the start, the start."""
+        return state.average / state.average_weight if state.average_weight else state.x
+
+    def _checked_start(self, x0: Any) -> Tensor:
+        """The start of every replicate, or what is wrong with it."""
+        r, d = self.replicates, self.dim
+        start = torch.as_tensor(x0, dtype=self.dtype, device=self.device).detach()
+        if start.shape not in ((d,), (r, d)):
+            raise ConfigError(
+                f"x0 must have shape ({d},) or ({r}, {d}), got {tuple(start.shape)}; "
+                "it holds one coordinate for each dimension of the objective"
+            )
+        if not bool(start.isfinite().all()):
+            raise ConfigError("x0 must be finite, got NaN or infinity in it; choose another start")
+        return start.expand(r, d).contiguous()
+
+    def _check_radius(self) -> None:
+        """Refuse a mu that rounding swallows whole."""
+        if float(self.prober.unmoved(self.begins_at, 0)) == 1:
+            raise ConfigError(
+                f"mu must move the point: with mu={self.mu:g} every x + mu·u rounds to x "
+                f"in {dtype_name(self.dtype)}; raise mu, or leave it out for the default"
+            )
+
+
+@iterate_of.register
+def _(objective: Objective, config: Config, x0: Any = None) -> Vectors:
+    return Vectors(config, objective, x0)
+
+
+def some_are_equal(values: Tensor) -> bool:
+    """Whether a row has the same number everywhere."""
+    return bool((values[:, 1:] == values[:, :1]).all(-1).any())
+
+
+def finite(values: Tensor) -> bool:
+    """Whether none is NaN or infinity, which one sum tells."""
+    return isfinite(values.sum().item())

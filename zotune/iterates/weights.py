@@ -1,0 +1,402 @@
+"""The weights of a module: they stay in the module, and a step moves them there.
+
+What a step does is a function of the weights, the configuration and the step's address. The state
+holds everything else that evolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from zotune.addresses import replicate_keys
+from zotune.blocks import Block
+from zotune.config import ALL, FAST, Config
+from zotune.core.differences import default_mu, get_difference
+from zotune.core.names import SCALARS_FILE
+from zotune.core.state import LaneState
+from zotune.directions import DIRECTIONS
+from zotune.errors import ConfigError, ObjectiveError, ZotuneError
+from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.objectives import dtype_name
+from zotune.updates import Move, Update
+from zotune.weights.block import Shelf, TileBlock
+from zotune.weights.layout import Layout
+from zotune.weights.lean import LeanProbe
+from zotune.weights.memory import choose_memory, saying_what_to_lower
+from zotune.weights.objective import Batch, WeightsObjective
+from zotune.weights.probing import FastProbe, Probe
+from zotune.weights.scalars import ScalarLog
+from zotune.weights.updating import Updater
+
+WEIGHTS, SLOT = "weights.", "slot."
+BATCHES, BATCH_LOSSES = "batches", "batch_losses"
+"""Mini-batches since the last point of the curve, and the sum of their losses."""
+
+
+class Seen(NamedTuple):
+    """What a step sees: its mini-batch, and where the vector's coordinates are."""
+
+    batch: Batch
+    layout: Layout
+
+
+class Weights:
+    """x is the trained parameters of a module.
+
+    Args:
+        config: the checked configuration.
+        objective: the module, its trained parameters and its loss.
+    """
+
+    looks_on_grid = False
+    can_probe_curvature = False
+    stochastic, pure, sees_loss = True, False, False
+    smoothness: float | None = None
+    minimum: float | None = None
+    replicates = 1
+    value_dtype = coefficient_dtype = torch.float64
+
+    def __init__(self, config: Config, objective: WeightsObjective) -> None:
+        self.config = config
+        self.objective = objective
+        self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
+        self.directions = DIRECTIONS[config.directions]
+        self.difference = get_difference(config.difference)
+        self.mu = config.mu or default_mu(objective.dtype, config.difference)
+        self._check()
+        if config.chooses:
+            raise ConfigError(
+                "update 'auto' is not there for the weights of a model yet; give update='sgd' with "
+                "step='constant' and eta"
+            )
+        keys = replicate_keys("directions", config.seed, config.rows)
+        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self.memory = choose_memory(config, objective)
+        """fast or lean."""
+        probe = FastProbe if self.memory == FAST else LeanProbe
+        rounding = replicate_keys("rounding", config.seed, config.rows)
+        may_keep = config.block_bytes if self.memory == FAST else 0
+        with saying_what_to_lower(config):
+            self._shelf = Shelf(
+                self.directions,
+                keys,
+                objective.device,
+                dim=objective.dim,
+                q=config.q,
+                may_keep=may_keep,
+            )
+            self.probe: Probe = probe(objective, self.mu)
+            self.updater = Updater(
+                objective.trained, self._shelf.width, rounding, config.named_update.slots
+            )
+        self.layout = Layout.of_all(objective.trained, self._shelf.width)
+        """Of all trained parameters."""
+        self._check_radius()
+        self.log: list[list[float]] = []
+        """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self.log_is_whole = True
+        """Whether all of the log was made under this configuration's directions and update."""
+        self._at: int | None = None
+        """The step whose weights the module holds; None before the first and inside an update."""
+
+    def begin(self) -> dict[str, Any]:
+        """The weights that the module has."""
+        if self._at is not None:
+            raise ZotuneError("this loop has begun already; build the objective and a loop anew")
+        self._at = 0
+        nowhere = torch.zeros(1, 0)
+        unknown = torch.full((1,), torch.nan, dtype=torch.float64)
+        metrics = dict.fromkeys(("accuracy", "train_loss", "unmoved"), unknown)
+        return {"x": nowhere, "best_x": nowhere, "average": nowhere, "metrics": metrics}
+
+    def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Slots stand with the weights."""
+        return {}
+
+    def require_at(self, state: LaneState) -> None:
+        """Refuse a state whose weights the module does not hold."""
+        if self._at != state.steps:
+            held = "between two steps" if self._at is None else f"at step {self._at}"
+            raise ZotuneError(
+                f"the module's weights are {held}, the state is at step {state.steps}; "
+                "continue from the newest state, or load a checkpoint"
+            )
+
+    def view(self, step: int) -> View:
+        """The step's mini-batch, and what it sees of the weights."""
+        batch = self.objective.batch(self.batch_keys, step)
+        layout = self.layout_of(batch)
+        return View(step, layout.dim, Seen(batch, layout))
+
+    def layout_of(self, batch: Batch) -> Layout:
+        """The vector of a step: what its mini-batch sees, unless all rows are asked for."""
+        if self.config.embedding_rows == ALL:
+            return self.layout
+        return self.layout.seen(self.objective.touched(batch))
+
+    def block(self, view: View, q: int) -> TileBlock:
+        """The first q directions of the step."""
+        if self.directions.orthogonal and q > view.dim:
+            raise ConfigError(
+                f"q must be at most the dimension for directions {self.directions.name!r}, got "
+                f"q={q} where a mini-batch sees {view.dim} weights; lower q, or set "
+                "embedding_rows='all'"
+            )
+        return self._shelf.block(view.step, q, view.dim)
+
+    def probes(
+        self, state: LaneState, view: View, block: Block, *, records: bool = False
+    ) -> Request:
+        """The losses of the mini-batch around the weights, which are only read."""
+        assert isinstance(block, TileBlock)  # for the type checker
+
+        def evaluate() -> Answer:
+            with saying_what_to_lower(self.config):
+                values = self.probe.values(
+                    view.payload.batch, view.payload.layout, block, self.difference
+                )
+            return Answer(values.to(self.device))
+
+        return Request(evaluate)
+
+    def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
+        """Weights have no points beside those of their directions."""
+        raise ZotuneError("the loss of a model's weights cannot be asked for at points")
+
+    def walk(
+        self,
+        x: Tensor,
+        steps: range,
+        q: int,
+        etas: Sequence[float],
+        coefficients: Callable[[Tensor, Block], Tensor],
+    ) -> tuple[Tensor, Tensor] | None:
+        """There is no faster way than step by step."""
+        return None
+
+    def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Whether weights + mu·u are the weights everywhere, for every direction."""
+        assert isinstance(block, TileBlock)  # for the type checker
+        return torch.tensor([not self._moves(view.payload.layout, block)])
+
+    def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
+        """The weights are not in the state."""
+        return state.x
+
+    def saw(self, state: LaneState, values: Tensor) -> LaneState:
+        """The state that adds a mini-batch's loss to those since the last point."""
+        if state.lost:
+            return state
+        center = values[:, :1] if self.difference.knows_center else values
+        batches = state.memory.get(BATCHES, _number(0))
+        losses = state.memory.get(BATCH_LOSSES, _number(0))
+        seen = {BATCHES: batches + 1, BATCH_LOSSES: losses + float(center.mean())}
+        return state.but(memory={**state.memory, **seen})
+
+    def look(self, state: LaneState) -> Request | None:
+        """Loss and whatever else there is on the held-out data."""
+        return None if state.lost else Request(self._validated, charged=False)
+
+    def _validated(self) -> Answer:
+        seen = {name: _number(value) for name, value in self.objective.validate().items()}
+        return Answer(seen.pop("loss"), metrics=seen)
+
+    def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
+        """What the last look has seen, and the mean loss of the mini-batches since the last."""
+        return {**state.metrics, "train_loss": self._train_loss(state)}
+
+    def recorded(self, state: LaneState) -> LaneState:
+        """Mini-batches are counted anew."""
+        metrics = {**state.metrics, "train_loss": self._train_loss(state)}
+        memory = {k: v for k, v in state.memory.items() if k not in (BATCHES, BATCH_LOSSES)}
+        return state.but(metrics=metrics, memory=memory)
+
+    def _train_loss(self, state: LaneState) -> Tensor:
+        if BATCHES not in state.memory:
+            return state.metrics["train_loss"]
+        return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
+
+    def gradient(self, state: LaneState) -> Tensor | None:
+        """Not known."""
+        return None
+
+    def unmoved(self, state: LaneState) -> Tensor:
+        """As the last move has told."""
+        return state.metrics["unmoved"][0]
+
+    def move(
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        c: Tensor,
+        eta: float,
+        update: Update,
+        step: Move,
+    ) -> LaneState:
+        """Move the weights; the first step after a look also counts what stays."""
+        assert isinstance(block, TileBlock)  # for the type checker
+        looks = len(state.curve) and state.curve[-1].steps == view.step
+        c = c[0].double()
+        a: list[float] = ((eta * c) if update.linear else c).tolist()
+        self._at = None
+        still = self.updater.move(
+            view.payload.layout,
+            block,
+            view.step,
+            a,
+            step=None if update.plain else step,
+            eta=1.0 if update.linear else eta,
+            radius=self.mu if looks else None,
+        )
+        self._at = view.step + 1
+        self.log.append(a if update.linear else [eta, *a])
+        if still is None:
+            return state
+        return state.but(metrics={**state.metrics, "unmoved": _number(still)})
+
+    def stay(self, steps: int) -> None:
+        """The weights are those of this step, which did not move them."""
+        self._at = steps
+
+    def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
+        """No average of the weights is kept."""
+        return state
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree on."""
+        return self.objective.fingerprint()
+
+    def start_error(self, loss: Tensor) -> str:
+        """What to say of a start that cannot be one."""
+        return (
+            f"the validation loss must be finite at the start, got {float(loss)}; "
+            "look at the model and its data"
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights, slots and the scalar log."""
+        weights = {WEIGHTS + name: p.data for name, p in self.objective.trained.items()}
+        slots = {SLOT + name: slot for name, slot in self.updater.slots.items()}
+        factors = torch.tensor([a for step in self.log for a in step], dtype=torch.float64)
+        sizes = torch.tensor([len(step) for step in self.log], dtype=torch.int64)
+        return weights | slots | {"log.factors": factors, "log.sizes": sizes}
+
+    def notes(self) -> dict[str, Any]:
+        """Whether the log tells all that was done to the weights."""
+        return {"log_is_whole": self.log_is_whole}
+
+    def start_digest(self) -> str:
+        """Nothing: a checkpoint holds the weights."""
+        return ""
+
+    def weights_reader(self) -> Callable[[], dict[str, Tensor]]:
+        """Copies the trained parameters of the module."""
+        return lambda: {name: p.detach().clone() for name, p in self.objective.trained.items()}
+
+    def save_beside(self, path: Path) -> None:
+        """The scalar log as a file that people can read."""
+        if self.log_is_whole:
+            self.scalars().save(path.with_name(SCALARS_FILE))
+
+    def scalars(self) -> ScalarLog:
+        """The log so far."""
+        config = self.config
+        return ScalarLog(
+            seed=config.seed,
+            replicate=config.replicate,
+            directions=config.directions,
+            embedding_rows=config.embedding_rows,
+            update=config.named_update.name,
+            momentum=config.momentum,
+            dim=self.dim,
+            dtype=dtype_name(self.dtype),
+            device=self.device.type,
+            factors=self.log,
+        )
+
+    def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
+        """Put a checkpoint's weights into the module, and take its log."""
+        for name, parameter in self.objective.trained.items():
+            parameter.data.copy_(tensors[WEIGHTS + name])
+        for name, slot in self.updater.slots.items():
+            if len(tensors.get(SLOT + name, ())) == len(slot):
+                slot.copy_(tensors[SLOT + name])
+        sizes = tensors["log.sizes"].tolist()
+        self.log = [part.tolist() for part in torch.split(tensors["log.factors"], sizes)]
+        self.log_is_whole = notes["log_is_whole"] and same_draws(self.config, notes["config"])
+        self._at = state.steps
+        return state
+
+    def _check(self) -> None:
+        """Refuse what a descent on weights cannot do."""
+        if self.config.replicates != 1:
+            raise ConfigError(
+                f"the weights of a model are one row: replicates must be 1, "
+                f"got {self.config.replicates}; use replicates_as: trials in the study"
+            )
+        if not self.objective.trained:
+            raise ObjectiveError(f"{self.objective.name} trains no parameter; name at least one")
+        _make_contiguous(self.objective)
+
+    @torch.no_grad()
+    def _check_radius(self) -> None:
+        """Refuse a mu that rounding swallows whole, by the first direction."""
+        if not self._moves(self.layout, self._shelf.block(0, 1, self.dim)):
+            raise ConfigError(
+                f"mu must move the weights: with mu={self.mu:g} every weight + mu·u rounds to the "
+                f"weight in {dtype_name(self.dtype)}; raise mu, or leave it out"
+            )
+
+    def _moves(self, layout: Layout, block: TileBlock) -> bool:
+        """Whether weights + mu·u differ from the weights anywhere, for any direction."""
+        for query in range(block.q):
+            for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
+                u = block.look(range(query, query + 1), tile, keep=False)[0]
+                for piece in pieces:
+                    base = self.objective.trained[piece.name].view(-1)[piece.inside]
+                    out = torch.empty_like(base)
+                    moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=out)
+                    if not torch.equal(moved, base):
+                        return True
+        return False
+
+
+@iterate_of.register
+def _(objective: WeightsObjective, config: Config, x0: Any = None) -> Weights:
+    if x0 is not None:
+        raise ConfigError("a model starts at the weights that it has, got x0; leave it out")
+    return Weights(config, objective)
+
+
+def same_draws(config: Config, saved: Mapping[str, Any]) -> bool:
+    """Whether two configurations move weights alike by the same factors."""
+    keys = ("seed", "replicate", "directions", "embedding_rows", "update", "momentum")
+    return all(getattr(config, key) == saved.get(key, getattr(config, key)) for key in keys)
+
+
+def _number(value: float) -> Tensor:
+    """One replicate's number."""
+    return torch.tensor([value], dtype=torch.float64)
+
+
+def _make_contiguous(objective: WeightsObjective) -> None:
+    """Refuse trained parameters that overlap or differ in dtype; make them contiguous."""
+    places: dict[int, str] = {}
+    for name, parameter in objective.trained.items():
+        if parameter.dtype != objective.dtype:
+            raise ObjectiveError(
+                f"trained parameters must share one dtype, got {parameter.dtype} for {name} "
+                f"beside {objective.dtype}; cast the model"
+            )
+        parameter.data = parameter.data.contiguous()
+        other = places.setdefault(parameter.data_ptr(), name)
+        if other != name and parameter.numel():
+            raise ObjectiveError(
+                f"{name} and {other} share their memory; name a tied parameter once"
+            )

@@ -1,0 +1,221 @@
+"""A replicate whose descent chooses everything by itself: ``update: auto`` with ``step: auto``.
+
+The descent is a program that asks for points and is told values (``zotune.descent``). It is a
+deterministic function of its start and of these values, so the values are its state: a resumed run
+tells them again, without an evaluation, and goes on bit for bit, from inside a block too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zotune.config import Config
+from zotune.core.budget import Budget, Ledger
+from zotune.core.curve import Observation
+from zotune.core.grid import budget_grid, crosses
+from zotune.core.names import EXHAUSTED, RUNNING
+from zotune.core.state import LaneState
+from zotune.descent import Descent
+from zotune.errors import ConfigError, ObjectiveError
+from zotune.iterates import Program, Request, View, run
+from zotune.iterates.vectors import Vectors
+
+VALUES = "auto.values"
+"""All values that the descent was told, in their order."""
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def _gradient_free(
+    method: Callable[Concatenate[AutoLane, P], Result],
+) -> Callable[Concatenate[AutoLane, P], Result]:
+    """Keep autograd out of a method."""
+
+    @wraps(method)
+    def call(lane: AutoLane, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with torch.inference_mode() if lane.iterate.pure else torch.no_grad():
+            return method(lane, *args, **kwargs)
+
+    return call
+
+
+class AutoLane:
+    """One replicate of a configuration that leaves everything to the descent.
+
+    Args:
+        config: the checked configuration, of one replicate.
+        iterate: its vector.
+    """
+
+    estimates = False
+    needs_smoothness = False
+
+    def __init__(self, config: Config, iterate: Vectors) -> None:
+        if iterate.stochastic:
+            raise ConfigError(
+                f"update 'auto' needs a function of x alone, and {iterate.objective.name} draws a "
+                "mini-batch a step; give update='sgd' with a step and eta"
+            )
+        self.config = config
+        self.iterate = iterate
+        self.budget = Budget(config.budget, config.count, iterate.difference)
+        self.grid = budget_grid(config.budget, config.points)
+        self.newest: LaneState | None = None
+        """The state after the last answer, for a caller whose objective has raised."""
+        self._live: tuple[int, Descent] | None = None
+        """The descent, and how many values it was told."""
+
+    @_gradient_free
+    def init(self) -> LaneState:
+        """The state after the value at the start, which is the first that is charged."""
+        return run(self.begin())
+
+    def begin(self) -> Program[LaneState]:
+        """The same as a program."""
+        own = self.iterate.begin()
+        like = torch.full(
+            (1,), torch.nan, dtype=self.iterate.value_dtype, device=self.iterate.device
+        )
+        state = LaneState(
+            **own,
+            steps=0,
+            lost=0,
+            ledger=Ledger(),
+            loss=like,
+            start_loss=like,
+            best_loss=like.clone().fill_(torch.inf),
+            diverged=torch.zeros(1, dtype=torch.bool, device=like.device),
+            inverse_smoothness=like[:, None],
+            memory={VALUES: torch.zeros(0, dtype=torch.float64)},
+        )
+        self._live = (0, self._new())
+        state = yield from self._answered(state)
+        if not bool(state.loss.isfinite().all()):
+            raise ObjectiveError(self.iterate.start_error(state.loss))
+        state = state.but(start_loss=state.loss)
+        first = state.but(ledger=Ledger(), steps=0, q=0)
+        return state.but(curve=state.curve.append(self._observation(first)))
+
+    @_gradient_free
+    def adopt(self, state: LaneState) -> LaneState:
+        """A state of another configuration begins a descent at its best point."""
+        return state if VALUES in state.memory else self._adopted(state)
+
+    def step(self, state: LaneState) -> LaneState:
+        """Everything that can be evaluated side by side, and what follows from it."""
+        return self._stepped(state)
+
+    @_gradient_free
+    def _stepped(self, state: LaneState) -> LaneState:
+        return run(self.stepping(state))
+
+    def stepping(self, state: LaneState) -> Program[LaneState]:
+        """The same as a program."""
+        descent = self._descent(state)
+        spent, cost = self.spent(state), len(descent.ask())
+        if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
+            state = state.but(curve=state.curve.append(self._observation(state)))
+        return (yield from self._answered(state))
+
+    def _answered(self, state: LaneState) -> Program[LaneState]:
+        """The state after the values that the descent asks for."""
+        descent = self._descent(state)
+        asked = descent.ask()
+        values = (yield self._request(state, asked)).values[0].double()
+        self._live = None  # an interrupt must not leave it half told
+        descent.tell(values.cpu().numpy())
+        told = torch.cat([state.memory[VALUES], values.cpu()])
+        self._live = (len(told), descent)
+        it = self.iterate
+        return state.but(
+            x=self._vector(descent.x),
+            loss=torch.tensor([descent.f], dtype=it.value_dtype, device=it.device),
+            best_x=self._vector(descent.best_x),
+            best_loss=torch.tensor([descent.best], dtype=it.value_dtype, device=it.device),
+            steps=state.steps + 1,
+            q=len(asked),
+            ledger=state.ledger.charge(len(asked), len(asked)),
+            memory={**state.memory, VALUES: told},
+        )
+
+    def _request(self, state: LaneState, asked: np.ndarray) -> Request:
+        points = torch.from_numpy(asked).to(self.iterate.dtype)[None].to(self.iterate.device)
+        return self.iterate.trial(state, View(state.steps, self.iterate.dim), points)
+
+    @_gradient_free
+    def advance(self, state: LaneState, until: int | None = None) -> LaneState:
+        """Go on until so much is spent, or until nothing more is asked; the end is recorded."""
+        goal = self.config.budget if until is None else until
+        self.newest = state
+        while self.spent(state) < goal and self.status(state) == RUNNING:
+            self.newest = state = run(self.stepping(state))
+        return run(self.ending(state))
+
+    def ending(self, state: LaneState) -> Program[LaneState]:
+        """The state with its end on its curve, where it has ended."""
+        if self.status(state) == RUNNING or state.curve.last_spent == self.spent(state):
+            return state
+        yield from ()
+        return state.but(curve=state.curve.append(self._observation(state)))
+
+    def spent(self, state: LaneState) -> int:
+        """Evaluations; under either way of counting one is one."""
+        return state.ledger.evaluations
+
+    def status(self, state: LaneState) -> str:
+        """running, or exhausted where nothing more is asked."""
+        return EXHAUSTED if self._descent(state).done else RUNNING
+
+    @_gradient_free
+    def report(self, state: LaneState) -> tuple[LaneState, Observation]:
+        """What is known of the state as it is; nothing is looked at."""
+        return state, self._observation(state)
+
+    def chosen(self, state: LaneState) -> dict[str, str]:
+        """What the descent has chosen, and why."""
+        return self._descent(state).chosen
+
+    def _observation(self, state: LaneState) -> Observation:
+        tensors = {"loss": state.loss, "best_loss": state.best_loss, "diverged": state.diverged}
+        return Observation(
+            queries=state.ledger.queries,
+            evaluations=state.ledger.evaluations,
+            monitored=state.ledger.monitored,
+            steps=state.steps,
+            q=state.q,
+            spent=self.spent(state),
+            tensors=tensors | self.iterate.observed(state, None),
+        )
+
+    def _descent(self, state: LaneState) -> Descent:
+        """The descent that was told the state's values; told again where another is alive."""
+        values = state.memory[VALUES]
+        if self._live is None or self._live[0] != len(values):
+            descent, at, told = self._new(), 0, values.numpy()
+            while at < len(told):
+                n = len(descent.ask())
+                descent.tell(told[at : at + n])
+                at += n
+            self._live = (len(values), descent)
+        return self._live[1]
+
+    def _new(self) -> Descent:
+        start = self.iterate.begins_at[0].double().cpu().numpy()
+        seed = self.config.seed * 1_000_003 + self.config.replicate
+        return Descent(start, self.config.budget, self.config.box(self.iterate.dim), seed=seed)
+
+    def _adopted(self, state: LaneState) -> LaneState:
+        raise ConfigError(
+            "update 'auto' cannot continue from a run with another update; start it anew"
+        )
+
+    def _vector(self, x: np.ndarray) -> Tensor:
+        it = self.iterate
+        return torch.from_numpy(np.ascontiguousarray(x)).to(it.device, it.dtype)[None]

@@ -1,0 +1,1 @@
+"""From records to results, once for terminal, report and page."""

@@ -1,0 +1,35 @@
+"""The run behind whatever people have at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from zotune.callbacks.artifacts import run_from_mlflow
+from zotune.core.names import RUN_ID
+from zotune.runs import run
+from zotune.runs.run import Run
+
+
+def is_run_id(source: object) -> bool:
+    """Whether something is the id of an MLflow run, and no file or folder of that name."""
+    return isinstance(source, str) and bool(RUN_ID.fullmatch(source)) and not Path(source).exists()
+
+
+def load_run(source: Any) -> Run:
+    """The run behind a result or a checkpoint: the point back, not only the number.
+
+    Args:
+        source: a Ray Tune ``Result`` or ``Checkpoint``; the file that ``minimize`` wrote; the
+            folder of a checkpoint, of a trial (its last checkpoint), of a launch (its best trial)
+            or of a study (its newest launch); or the id of a run that ``MLflowCurves`` logged, in
+            the store that ``MLFLOW_TRACKING_URI`` names, else in ``mlflow.db``.
+
+    The best trial has the lowest loss. Where trials of a launch have different problems (options
+    of the problem are searched), it is the smallest gap above its own problem's minimum if all
+    minima are known; else it is the lowest loss still, though of different functions.
+
+    Returns:
+        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model with ``weights()``.
+    """
+    return run_from_mlflow(source) if is_run_id(source) else run.load_run(source)

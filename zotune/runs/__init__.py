@@ -1,0 +1,1 @@
+"""Runs from start to end in this process, and back from disk."""

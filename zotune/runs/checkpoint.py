@@ -1,0 +1,184 @@
+"""States on disk: one safetensors file, whole or not at all, no pickle.
+
+The file holds a format number, the complete configuration, what a run must agree on to continue
+from it, and every tensor of the state; of a model's run also the weights and the scalar log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from zotune.core.budget import Ledger
+from zotune.core.curve import Curve
+from zotune.core.files import write_tensors
+from zotune.core.state import LaneState, State
+from zotune.errors import CheckpointError
+from zotune.iterates.weights import WEIGHTS
+from zotune.loop import Loop
+from zotune.runs.old_formats import from_format_1
+
+FORMAT = 2
+_PLAIN = ("steps", "lost", "q", "looked")
+_NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
+_TENSORS = [
+    f.name
+    for f in fields(LaneState)
+    if f.name not in {*_PLAIN, *_NESTED, "ledger", "average_weight", "curve"}
+]
+
+
+def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
+    """Write the state of a loop, with what is needed to read it without the objective.
+
+    Args:
+        loop: whose state it is.
+        state: what to save.
+        path: the file.
+        notes: anything else to keep with it, as JSON.
+    """
+    loop.iterate.require_at(state.lanes[0])
+    header = {
+        "format": FORMAT,
+        "fingerprint": loop.fingerprint(),
+        "lanes": [_plain(lane) for lane in state.lanes],
+        "notes": notes
+        | {
+            "config": loop.config.model_dump(),
+            "status": loop.status(state),
+            "minimum": loop.minimum,
+            "smoothness_estimated": loop.estimates_smoothness,
+            "chosen": loop.chosen(state),
+        }
+        | loop.iterate.notes(),
+    }
+    tensors: dict[str, Tensor] = {}
+    for index, lane in enumerate(state.lanes):
+        tensors |= {f"{index}.{name}": tensor for name, tensor in _tensors(lane).items()}
+    loop.iterate.save_beside(path)
+    return write_tensors(path, tensors | loop.iterate.tensors(), {"zotune": json.dumps(header)})
+
+
+def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
+    """A state made ready for this loop to continue, and the notes saved with it."""
+    header, tensors = read(path, device=str(loop.iterate.device))
+    require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
+    state = _state(path, header, tensors)
+    first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
+    state = State((first, *state.lanes[1:]))
+    return loop.adopt(state), header["notes"]
+
+
+def load_state(path: Path) -> tuple[State, dict[str, Any]]:
+    """Read a state, without weights, and the notes saved with it."""
+    header, tensors = read(path, without=WEIGHTS)
+    return _state(path, header, tensors), header["notes"]
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The trained parameters in a checkpoint, by name."""
+    with safe_open(path, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(WEIGHTS)]  # noqa: SIM118
+        return {name.removeprefix(WEIGHTS): file.get_tensor(name) for name in names}
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself; a damaged or foreign file is refused."""
+    return read(path, without="")[0]
+
+
+def read(
+    path: Path, *, device: str = "cpu", without: str | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a checkpoint, of an older format as of this one.
+
+    Args:
+        path: the file.
+        device: where tensors go.
+        without: names that begin so are left out.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(f"no checkpoint at {path}; it should be a file that zotune wrote")
+    try:
+        with safe_open(path, framework="pt", device=device) as file:
+            header = json.loads((file.metadata() or {})["zotune"])
+            names = [
+                name
+                for name in file.keys()  # noqa: SIM118
+                if without is None or not name.startswith(without)
+            ]
+            tensors = {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise CheckpointError(
+            f"{path} is not a whole zotune checkpoint ({error}); "
+            "it may be cut short or from another program"
+        ) from None
+    if header.get("format") == 1:
+        return from_format_1(header, tensors)
+    if header.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} has checkpoint format {header.get('format')!r}, this zotune reads {FORMAT} "
+            "and 1; use the version that wrote it"
+        )
+    return header, tensors
+
+
+def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that differs in what a run must agree on."""
+    for key in sorted({*saved, *wanted}):
+        if saved.get(key) != wanted.get(key):
+            raise CheckpointError(
+                f"{path} belongs to another run: it has {key}={saved.get(key)!r}, "
+                f"this run has {key}={wanted.get(key)!r}"
+            )
+
+
+def _plain(lane: LaneState) -> dict[str, Any]:
+    return {name: getattr(lane, name) for name in _PLAIN} | {
+        "ledger": asdict(lane.ledger),
+        "average_weight": lane.average_weight.hex(),
+    }
+
+
+def _tensors(lane: LaneState) -> dict[str, Tensor]:
+    tensors = {name: getattr(lane, name) for name in _TENSORS}
+    for name, prefix in _NESTED.items():
+        tensors |= {f"{prefix}.{key}": value for key, value in getattr(lane, name).items()}
+    return tensors | {f"curve.{name}": value for name, value in lane.curve.stacked().items()}
+
+
+def _state(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> State:
+    try:
+        return State(
+            tuple(_lane(plain, tensors, f"{at}.") for at, plain in enumerate(header["lanes"]))
+        )
+    except KeyError as missing:
+        raise CheckpointError(
+            f"{path} does not hold a state of this zotune; it lacks {missing}"
+        ) from None
+
+
+def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) -> LaneState:
+    own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    nested: dict[str, Any] = {name: _under(own, f"{inside}.") for name, inside in _NESTED.items()}
+    curve = {name: value.cpu() for name, value in _under(own, "curve.").items()}
+    found: dict[str, Any] = {name: own[name] for name in _TENSORS}
+    found |= {name: plain[name] for name in _PLAIN}
+    return LaneState(
+        **found,
+        **nested,
+        ledger=Ledger(**plain["ledger"]),
+        average_weight=float.fromhex(plain["average_weight"]),
+        curve=Curve.of(curve),
+    )
+
+
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

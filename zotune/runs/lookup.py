@@ -1,0 +1,52 @@
+"""Checkpoints by the folders that people know: a trial's, a launch's, a study's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from zotune.core.names import STATE_FILE, STUDY_FILE
+from zotune.errors import CheckpointError
+
+
+def find_checkpoint(path: Path, loss: Callable[[Path], float]) -> Path:
+    """The checkpoint at a path; the last of a trial, the best of a launch or a study's newest.
+
+    Args:
+        path: a checkpoint's file or folder, a trial's folder, a launch's or a study's.
+        loss: of the run in a checkpoint, by which the best trial is found.
+    """
+    last = last_checkpoints(path)
+    return last[0] if len(last) == 1 else min(last, key=loss)
+
+
+def last_checkpoints(path: Path) -> list[Path]:
+    """The checkpoint at a path, or the last of every trial of a launch or a study's newest."""
+    if path.is_file():
+        return [path]
+    if (path / STATE_FILE).is_file():
+        return [path / STATE_FILE]
+    path = _newest_launch(path)
+    last = [trial for trial in (_last(path), *map(_last, _folders(path))) if trial is not None]
+    if not last:
+        raise CheckpointError(
+            f"no checkpoint at {path.absolute()}; give a launch's or a trial's folder, "
+            "a checkpoint, or the id of an MLflow run"
+        )
+    return last
+
+
+def _newest_launch(path: Path) -> Path:
+    """The newest launch in a study's folder; any other path as it is."""
+    launches = sorted(child for child in _folders(path) if (child / STUDY_FILE).is_file())
+    return launches[-1] if launches else path
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(child for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
+
+
+def _last(trial: Path) -> Path | None:
+    """The newest checkpoint of a trial's folder."""
+    found = sorted(trial.glob(f"checkpoint_*/{STATE_FILE}")) if trial.is_dir() else []
+    return found[-1] if found else None

@@ -1,0 +1,250 @@
+"""Minimise in this process, without Ray: the loop from start to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from torch import Tensor
+
+from zotune.config import Config, parse_config
+from zotune.core.budget import EVALUATIONS
+from zotune.core.code import code_of
+from zotune.core.curve import ENDS
+from zotune.core.names import RUNNING, STOPPED
+from zotune.core.state import State
+from zotune.errors import CheckpointError, ConfigError, ZotuneError
+from zotune.loop import Loop
+from zotune.objectives import (
+    Objective,
+    build_any_problem,
+    dimension_of,
+    objective,
+    problem_mapping,
+)
+from zotune.runs.bar import Bar
+from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.runs.run import Run
+from zotune.steps import AUTO
+from zotune.weights.objective import WeightsObjective
+
+Problem = Objective | WeightsObjective | str | Mapping[str, Any] | Callable[[Tensor], Any]
+
+
+def minimize(
+    objective: Problem,
+    x0: Any = None,
+    *,
+    budget: int,
+    bounds: tuple[Any, Any] | None = None,
+    failures: tuple[type[BaseException], ...] = (),
+    target: float | None = None,
+    seconds: float | None = None,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Run:
+    """Minimise a function with its values only, within a budget of evaluations.
+
+    With nothing else said, everything is chosen (see ``zotune.descent``): the run never ends above
+    its start, and a value of inf or NaN is a rejected point. Any setting of the configuration
+    (estimator, q, step, eta, …; ``zotune list`` shows them) makes it the instrument instead,
+    x ← x − η U c(v, U), with v the differences along the q directions of the block U and c the
+    estimator's coefficients, and what is not said has its default there.
+
+    Args:
+        objective: a function of one vector if ``x0`` is given, an Objective (see
+            ``zotune.objective``), a problem's name or mapping, or a WeightsObjective, whose module
+            is moved.
+        x0: the start, (d,) or (replicates, d); the objective's own unless given.
+        budget: what may be spent; never overspent. Evaluations, unless ``count`` is directions.
+        bounds: (low, high), numbers or vectors; points and probes stay inside.
+        failures: exceptions of these types are failed evaluations, like inf; others end the run.
+        target: stop at the first report whose best loss is at most this.
+        seconds: stop at the first report after so many.
+        on_report: called with a result row about sixteen times a run, see ``report_every``.
+        checkpoint: a file to save the state to: at the start, at every report, and where the
+            objective raises or the run is interrupted. A run that finds it continues.
+        progress: whether a bar is shown; in a terminal unless given.
+        settings: keys of the configuration: estimator, q, step, eta, L, mu, difference,
+            directions, count, replicates, seed, report_every, …
+
+    Returns:
+        A ``Run`` with ``x``, ``best_x``, ``curve``, ``status`` and ``message``.
+
+    >>> import zotune
+    >>> run = zotune.minimize(lambda x: ((x - 3) ** 2).sum(), [0.0] * 5, budget=100)
+    >>> run.best_loss < 1e-8
+    True
+    >>> run = zotune.minimize({"name": "quadratic", "dim": 20}, estimator="align", q=20, budget=400)
+    >>> run.status, run.x.shape, bool(run.best_loss < run.curve.loss[0])
+    ('exhausted', torch.Size([1, 20]), True)
+    """
+    found, problem = as_objective(objective, x0, failures)
+    told: dict[str, Any] = {"budget": budget} | settings
+    bounds = bounds if bounds is not None else getattr(found, "bounds", None)
+    told |= {} if bounds is None else {"bounds": bounds}
+    config = parse_config(chosen_settings(told, found) | {"problem": problem})
+    loop = Loop(config, found, x0)
+    about = {"code": code_of(found), "start": loop.iterate.start_digest()}
+    with Bar(loop.config.budget, shown=progress) as bar:
+        return finish(
+            loop,
+            on_report=on_report,
+            checkpoint=checkpoint,
+            about=about,
+            stop=Stop(target, seconds),
+            bar=bar,
+        )
+
+
+FREE = {"budget", "bounds", "count", "replicates", "replicate", "seed", "report_every", "points"}
+"""Settings that leave it to the run how it descends."""
+
+
+def chosen_settings(told: Mapping[str, Any], found: Any = None) -> dict[str, Any]:
+    """The settings of a run; where none says how to descend, and it can be chosen, it is."""
+    chooses = not (told.keys() - FREE) and not getattr(found, "draws_batches", False)
+    auto = {"update": AUTO, "step": AUTO, "count": EVALUATIONS} if chooses else {}
+    return auto | dict(told)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run ends before its budget does."""
+
+    target: float | None = None
+    seconds: float | None = None
+    began: float = field(default_factory=monotonic)
+
+    def reason(self, best_loss: float) -> str:
+        """Why to stop now; empty: go on."""
+        if self.target is not None and best_loss <= self.target:
+            return f"the target {self.target:g} was reached"
+        if self.seconds is not None and monotonic() - self.began >= self.seconds:
+            return f"{self.seconds:g} seconds were over"
+        return ""
+
+
+def finish(
+    loop: Loop,
+    *,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
+    checkpoint: str | Path | None = None,
+    about: Mapping[str, str] | None = None,
+    stop: Stop | None = None,
+    bar: Bar | None = None,
+) -> Run:
+    """Run a loop to its end, from its checkpoint if there is one and it is of the same run.
+
+    ``about`` tells runs of one configuration apart: the function and the start.
+    """
+    about, stop = about or {}, stop or Stop()
+    if checkpoint is not None and Path(checkpoint).is_dir():
+        raise CheckpointError(
+            f"checkpoint must be a file, got the folder {checkpoint}; give a file in it"
+        )
+    if checkpoint is not None and Path(checkpoint).is_file():
+        state, notes = load_loop(loop, Path(checkpoint))
+        _require_same_run(Path(checkpoint), notes, loop.config, about)
+    else:
+        state = loop.init()
+        _save_if(checkpoint, loop, state, about)
+    message = ""
+    while loop.status(state) == RUNNING and not message:
+        try:
+            state, row = loop.advance_to_report(state), None
+        except BaseException:
+            _save_newest(checkpoint, loop, state, about)
+            raise
+        if on_report is not None:
+            state, row = loop.report(state)
+        _save_if(checkpoint, loop, state, about)
+        if on_report is not None and row is not None:
+            on_report(row | loop.facts(state))
+        best = float(state.best_loss.min())
+        message = stop.reason(best)
+        if bar is not None:
+            bar.show(loop.spent(state), best)
+    return Run(
+        loop.config,
+        state,
+        STOPPED if message and loop.status(state) == RUNNING else loop.status(state),
+        minimum=loop.minimum,
+        smoothness_estimated=loop.estimates_smoothness,
+        chosen=loop.chosen(state),
+        message=message or ENDS[loop.status(state)],
+        failed=getattr(loop.objective, "failed", 0),
+        read_weights=loop.iterate.weights_reader(),
+    )
+
+
+def _save_if(
+    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str]
+) -> None:
+    """Save the state where a checkpoint is wanted."""
+    if checkpoint is not None:
+        save_loop(loop, state, Path(checkpoint), **about)
+
+
+def _save_newest(
+    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str]
+) -> None:
+    """Save the state after the last whole step, unless weights stand between two steps."""
+    newest = loop.newest
+    with suppress(ZotuneError):
+        _save_if(checkpoint, loop, newest if newest.lanes else state, about)
+
+
+def _require_same_run(
+    path: Path, notes: Mapping[str, Any], config: Config, about: Mapping[str, str]
+) -> None:
+    """Refuse to go on from another run, which would be returned as this one's."""
+    then, now = (json.loads(c.identity) for c in (Config(**notes["config"]), config))
+    then |= {key: notes.get(key, value) for key, value in about.items()}
+    differing = [key for key, value in (now | about).items() if then.get(key) != value]
+    if differing:
+        key = differing[0]
+        what = {"code": "another function", "start": "another start"}.get(
+            key, f"a run with {key} {then.get(key)!r}, not {now.get(key)!r}"
+        )
+        raise CheckpointError(
+            f"{path} is of {what}; give each run a checkpoint of its own, or delete this one"
+        )
+
+
+def as_objective(
+    target: Problem, x0: Any = None, failures: tuple[type[BaseException], ...] = ()
+) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
+    """The objective and the mapping by which the configuration knows it."""
+    if failures and not _is_plain(target):
+        raise ConfigError(
+            "failures are for a plain function; for an objective of yours give them to "
+            "zotune.objective(fn, dim, failures=…)"
+        )
+    if isinstance(target, Objective | WeightsObjective):
+        return target, {"name": target.name, "dim": target.dim}
+    if isinstance(target, str | Mapping):
+        mapping = problem_mapping(target)
+        return build_any_problem(mapping), mapping
+    if not callable(target):
+        raise ConfigError(
+            f"objective must be an Objective, a problem's name or a function, "
+            f"got {type(target).__name__}; wrap yours with zotune.objective(fn, dim)"
+        )
+    if x0 is None:
+        raise ConfigError(
+            "a plain function does not tell its dimension; give x0, "
+            "or wrap it with zotune.objective(fn, dim)"
+        )
+    return as_objective(objective(target, dimension_of(x0), failures=failures))
+
+
+def _is_plain(target: Problem) -> bool:
+    return not isinstance(target, Objective | WeightsObjective | str | Mapping)

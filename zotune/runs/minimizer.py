@@ -1,0 +1,227 @@
+"""Ask and tell: the loop seen from outside, for whoever evaluates the function somewhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+
+from zotune.config import Config, parse_config
+from zotune.core.files import write_tensors
+from zotune.core.names import RUNNING
+from zotune.core.state import LaneState, State
+from zotune.errors import CheckpointError, ConfigError
+from zotune.iterates import Answer, Program, Request
+from zotune.loop import Loop
+from zotune.objectives import dimension_of, objective
+from zotune.runs.minimize import chosen_settings
+from zotune.runs.run import Run
+
+FORMAT = 1
+
+
+class Points:
+    """Points that can be evaluated side by side.
+
+    ``len()``, iteration over rows, and ``np.asarray`` of shape (n, d); ``ids`` name them for
+    ``tell``, and ``charged`` says which of them count against the budget.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.float64], ids: Sequence[int], *, charged: bool) -> None:
+        self._rows = rows
+        self.ids = list(ids)
+        self.charged = [charged] * len(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
+        return iter(self._rows)
+
+    def __getitem__(self, index: int) -> npt.NDArray[np.float64]:
+        row: npt.NDArray[np.float64] = self._rows[index]
+        return row
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.float64]:
+        return np.array(self._rows, dtype=dtype)
+
+    def __repr__(self) -> str:
+        first, last = (self.ids[0], self.ids[-1]) if self.ids else (None, None)
+        return f"Points({len(self)} of dimension {self._rows.shape[1]}, ids {first} to {last})"
+
+
+class Minimizer:
+    """Minimise a function that is evaluated elsewhere: ask for points, tell their values.
+
+    It makes the same transitions as ``minimize`` and, for functions that treat points one by one,
+    gives the same bits. Values may be told in any order and in parts, by the points' ids. Saved
+    between any ask and tell, it continues as if nothing had happened; answers that were lost are
+    asked for again under the same ids, and charged once.
+
+    Args:
+        x0: the start, (d,).
+        budget: what may be spent; never overspent.
+        settings: as of ``minimize``; with none of them, everything is chosen.
+
+    >>> import zotune
+    >>> m = zotune.Minimizer([0.0, 0.0], budget=60)
+    >>> while not m.done:
+    ...     m.tell([(x[0] - 1) ** 2 + 10 * (x[1] + 2) ** 2 for x in m.ask()])
+    >>> m.result.best_loss < 1e-8
+    True
+    """
+
+    def __init__(self, x0: Any, *, budget: int, **settings: Any) -> None:
+        start = torch.as_tensor(x0, dtype=torch.float64).detach()
+        if settings.get("replicates", 1) != 1:
+            raise ConfigError(
+                f"a Minimizer is one run, got replicates={settings['replicates']}; "
+                "make one Minimizer for each"
+            )
+        problem = {"name": "ask-tell", "dim": dimension_of(start)}
+        told = chosen_settings({"budget": budget, **settings})
+        self._begin(parse_config(told | {"problem": problem}), start)
+
+    def _begin(self, config: Config, start: torch.Tensor) -> None:
+        self._start = start
+        target = objective(_not_here, start.shape[-1], name="ask-tell")
+        self._loop = Loop(config, target, start)
+        (self._lane,) = self._loop.lanes
+        self._state: LaneState | None = None
+        self._answers: list[npt.NDArray[np.float64]] = []
+        self._partial: dict[int, float] = {}
+        self._first = 0
+        """The id of the first point that is asked for now."""
+        self._program = self._whole()
+        self._request: Request | None = None
+        self._go_on(None)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is asked any more."""
+        return self._request is None
+
+    def ask(self) -> Points:
+        """All points that can be evaluated side by side and whose values are not known yet."""
+        if self._request is None:
+            raise ConfigError("this Minimizer is done; take its result")
+        missing = [i for i in range(len(self._rows)) if self._first + i not in self._partial]
+        ids = [self._first + i for i in missing]
+        return Points(self._rows[missing], ids, charged=self._request.charged)
+
+    def tell(self, values: Any, ids: Sequence[int] | None = None) -> None:
+        """Values of the points that were asked for: all of them in order, or some by id.
+
+        inf and NaN are failed evaluations: rejected points under ``auto``.
+        """
+        asked = self.ask().ids
+        ids = asked if ids is None else [int(i) for i in ids]
+        numbers = np.asarray(values, dtype=np.float64).reshape(-1)
+        if len(numbers) != len(ids):
+            raise ConfigError(
+                f"tell needs one value a point: {len(ids)} points, got {len(numbers)} values"
+            )
+        unknown = [i for i in ids if i not in asked]
+        if unknown:
+            raise ConfigError(
+                f"point {unknown[0]} is not asked for now; asked for are the ids "
+                f"{asked[0]} to {asked[-1]} that have no value yet"
+            )
+        self._partial |= dict(zip(ids, numbers.tolist(), strict=True))
+        if len(self._partial) == len(self._rows):
+            answer = np.array([self._partial[self._first + i] for i in range(len(self._rows))])
+            self._first += len(self._rows)
+            self._partial = {}
+            self._answers.append(answer)
+            self._go_on(answer)
+
+    @property
+    def result(self) -> Run:
+        """What is known so far; of the whole run when it is done."""
+        if self._state is None:
+            raise ConfigError("nothing is known before the value at the start; tell it first")
+        state = State((self._state,))
+        return Run(self._loop.config, state, self._loop.status(state))
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to a file, whole or not at all."""
+        header = {
+            "format": FORMAT,
+            "config": self._loop.config.model_dump(),
+            "sizes": [len(answer) for answer in self._answers],
+        }
+        answers = np.concatenate([*self._answers, np.zeros(0)])
+        ids = torch.tensor(sorted(self._partial), dtype=torch.int64)
+        partial = [self._partial[int(i)] for i in ids]
+        tensors = {
+            "start": self._start,
+            "answers": torch.from_numpy(answers),
+            "partial.ids": ids,
+            "partial.values": torch.tensor(partial, dtype=torch.float64),
+        }
+        return write_tensors(Path(path), tensors, {"zotune.minimizer": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Minimizer:
+        """The Minimizer that ``save`` has written; its answers are told again, not evaluated."""
+        header, tensors = _read(Path(path))
+        self = object.__new__(cls)
+        self._begin(Config(**header["config"]), tensors["start"])
+        parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
+        for answer in parts if header["sizes"] else []:
+            self.tell(answer)
+        ids = tensors["partial.ids"].tolist()
+        if ids:
+            self.tell(tensors["partial.values"].numpy(), ids)
+        return self
+
+    def _whole(self) -> Program[None]:
+        """The run from start to end."""
+        lane = self._lane
+        self._state = yield from lane.begin()
+        while lane.status(self._state) == RUNNING:
+            self._state = yield from lane.stepping(self._state)
+        self._state = yield from lane.ending(self._state)
+
+    def _go_on(self, answer: npt.NDArray[np.float64] | None) -> None:
+        """Run the program to its next request."""
+        sent = None
+        if answer is not None and self._request is not None:
+            values = torch.from_numpy(answer)
+            sent = Answer(values[None] if self._request.charged else values)
+        try:
+            with torch.no_grad():
+                self._request = next(self._program) if sent is None else self._program.send(sent)
+        except StopIteration:
+            self._request = None
+            return
+        assert self._request.points is not None  # of functions of a vector
+        self._rows = self._request.points()[0].clone().numpy()
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
+    """Header and tensors of a saved Minimizer; another file is refused."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {})["zotune.minimizer"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise CheckpointError(
+            f"{path} is not a whole Minimizer ({error}); it should be a file that save wrote"
+        ) from None
+    if header.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} has format {header.get('format')!r}, this zotune reads {FORMAT}; "
+            "use the version that wrote it"
+        )
+    return header, tensors
+
+
+def _not_here(x: torch.Tensor) -> float:
+    raise ConfigError("a Minimizer does not evaluate; ask for points and tell their values")

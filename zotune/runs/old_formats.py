@@ -1,0 +1,100 @@
+"""Checkpoints of older formats, turned into those of today with the defaults of then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_SETTINGS_1 = {"update": "sgd"}
+"""Settings that there were none of under format 1, and what they were in effect."""
+_COUNTERS_1 = ("queries", "evaluations", "steps", "spent", "monitored")
+_POINT_1 = (
+    *("queries", "evaluations", "monitored", "steps", "spent", "loss", "best_loss"),
+    *("accuracy", "train_loss", "unmoved", "diverged"),
+)
+"""Columns of the curve of a model's run."""
+_ORDER = ("queries", "evaluations", "monitored", "steps", "q", "spent")
+
+
+def from_format_1(
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors as format 2 has them."""
+    notes = dict(header["notes"])
+    if "config" in notes:
+        notes["config"] = _SETTINGS_1 | notes["config"]
+    convert = _weights if header.get("kind") == "weights" else _vectors
+    plain, converted = convert(header, tensors)
+    if "log_is_whole" in header:
+        notes["log_is_whole"] = header["log_is_whole"]
+    notes.setdefault("minimum", None)
+    new = {"format": 2, "fingerprint": header["fingerprint"], "lanes": [plain], "notes": notes}
+    return new, converted
+
+
+def _vectors(
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A state whose observations had fixed fields."""
+    plain = {key: header[key] for key in ("steps", "lost", "ledger", "average_weight")}
+    plain |= {"q": 0, "looked": -1}
+    new = {f"0.{n}": t for n, t in tensors.items() if not n.startswith("curve.")}
+    if "curve.counters" not in tensors:
+        return plain, new
+    counters = dict(zip(_COUNTERS_1, tensors["curve.counters"].unbind(-1), strict=True))
+    new["0.curve.counters"] = _counters(counters)
+    for name in ("loss", "best_loss", "diverged", "grad_norm2", "average_loss"):
+        if tensors[f"curve.{name}"].shape[-1]:
+            new[f"0.curve.{name}"] = tensors[f"curve.{name}"]
+    diagnostics = tensors["curve.diagnostics"]
+    if diagnostics.shape[-1]:
+        for at, name in enumerate(("snr", "cosine", "unmoved")):
+            new[f"0.curve.{name}"] = diagnostics[:, at : at + 1]
+    return plain, new
+
+
+def _weights(
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A state whose numbers stood in the header."""
+    was = header["state"]
+    diverged = bool(was["diverged"])
+    plain = {"steps": was["steps"], "lost": int(diverged), "ledger": was["ledger"]}
+    plain |= {"q": 0, "looked": was["validated"], "average_weight": (0.0).hex()}
+    new = {n: t for n, t in tensors.items() if n.startswith(("weights.", "log."))}
+    if len(tensors.get("velocity", ())):
+        new["slot.velocity"] = tensors["velocity"]
+    nowhere = torch.zeros(1, 0)
+    new |= {f"0.{name}": nowhere for name in ("x", "best_x", "average")}
+    for name in ("loss", "start_loss", "best_loss"):
+        new[f"0.{name}"] = _number(was[name])
+    new["0.diverged"] = torch.tensor([diverged])
+    new["0.inverse_smoothness"] = torch.full((1, 1), nan)
+    for name in ("accuracy", "unmoved"):
+        new[f"0.metric.{name}"] = _number(was[name])
+    new["0.metric.train_loss"] = _number(nan)
+    if was["batches"]:
+        new["0.memory.batches"] = _number(was["batches"])
+        new["0.memory.batch_losses"] = _number(was["batch_losses"])
+    if "curve" in tensors and len(tensors["curve"]):
+        columns = dict(zip(_POINT_1, tensors["curve"].unbind(-1), strict=True))
+        new["0.curve.counters"] = _counters(columns)
+        for name in ("loss", "best_loss", "accuracy", "train_loss", "unmoved"):
+            new[f"0.curve.{name}"] = columns[name][:, None]
+        new["0.curve.diverged"] = columns["diverged"][:, None].bool()
+        new["0.metric.train_loss"] = columns["train_loss"][-1:]
+    return plain, new
+
+
+def _counters(columns: Mapping[str, Tensor]) -> Tensor:
+    """Counters of a curve in today's order; q was not known."""
+    zero = torch.zeros_like(columns["steps"])
+    return torch.stack([columns.get(name, zero).long() for name in _ORDER], -1)
+
+
+def _number(value: float) -> Tensor:
+    return torch.tensor([value], dtype=torch.float64)

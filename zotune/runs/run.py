@@ -1,0 +1,191 @@
+"""The result of a run: the point, the curve, and why it ended; from memory or from disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from zotune.config import Config
+from zotune.core.budget import EVALUATIONS
+from zotune.core.curve import above, rows_on_grid
+from zotune.core.grid import budget_grid
+from zotune.core.names import DIVERGED, RUNNING
+from zotune.core.state import State
+from zotune.errors import CheckpointError, ZotuneError
+from zotune.runs.checkpoint import load_state, read_weights
+from zotune.runs.lookup import last_checkpoints
+from zotune.steps import THEORY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """What came out of a run: the point and the curve.
+
+    ``x`` has a row for each replicate. ``best_x`` is the best point whose value is known: of all
+    that were charged, or of those on the curve where the objective is stochastic or pure. The run
+    of a model has ``weights()`` in their place.
+    """
+
+    config: Config
+    state: State
+    status: str
+    minimum: float | None = None
+    """The lowest value of the objective, where it is known."""
+    smoothness_estimated: bool = False
+    """Whether the step is divided by an L that was estimated: it is then not the theory's step."""
+    message: str = ""
+    """Why it ended, in words."""
+    failed: int = 0
+    """Evaluations that raised an exception named in ``failures``."""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """What the run has chosen and why, where that was left to it."""
+    read_weights: Callable[[], dict[str, Tensor]] | None = None
+    """Reads the weights of a model's run."""
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The curve as records, one a point of the grid, with the last step at or before it."""
+        return rows_on_grid(
+            [lane.curve for lane in self.state.lanes],
+            budget_grid(self.config.budget, self.config.points),
+            spent=self._reached,
+            status=self.status,
+            minimum=self.minimum,
+        )
+
+    @property
+    def spent(self) -> int:
+        """What was charged; less than the budget where its rest buys no direction."""
+        ledger = self.state.ledger
+        return ledger.evaluations if self.config.count == EVALUATIONS else ledger.queries
+
+    @property
+    def x(self) -> Tensor:
+        """Where each replicate ended, (replicates, d)."""
+        return self._point(self.state.x).clone()
+
+    @property
+    def smoothness(self) -> Tensor | None:
+        """The L that the theory's step was divided by, (replicates,); None for other steps."""
+        return (1 / self.state.inverse_smoothness[:, 0]) if self.config.step == THEORY else None
+
+    @property
+    def best_x(self) -> Tensor:
+        """The best point of all replicates, (d,)."""
+        return self._point(self.state.best_x)[int(self.state.best_loss.argmin())].clone()
+
+    @property
+    def best_loss(self) -> float:
+        """The loss at ``best_x``; of a model the lowest validation loss that was looked at."""
+        return float(self.state.best_loss.min())
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """Rows on the grid of spent budget, from 0 to the last."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trained parameters by name, as the run left them; load them with ``strict=False``."""
+        if self.read_weights is None:
+            raise ZotuneError("this run is over vectors and has no weights; take x, or best_x")
+        return self.read_weights()
+
+    def __repr__(self) -> str:
+        c = self.config
+        first, last = self.rows[0]["loss"], self.rows[-1]
+        return (
+            f"Run({self._method}, {self.status} after {self.spent} of "
+            f"{c.budget} {c.count}, loss {last['loss']:.6g}{above(last['loss'], first)}, "
+            f"best {self.best_loss:.6g}{self._lost()}{self._estimated()})"
+        )
+
+    def _estimated(self) -> str:
+        """Which L was taken, where it was estimated."""
+        if self.smoothness is None or not self.smoothness_estimated:
+            return ""
+        low, high = f"{self.smoothness.min():.3g}", f"{self.smoothness.max():.3g}"
+        return f"; L estimated, {low if low == high else f'{low} to {high}'}"
+
+    @property
+    def _method(self) -> str:
+        return "auto" if self.config.chooses else f"{self.config.estimator} q={self.config.q}"
+
+    @property
+    def _reached(self) -> int:
+        """Spent budget of the lane that is furthest behind, or at the end."""
+        evaluations = self.config.count == EVALUATIONS
+        each = [s.ledger.evaluations if evaluations else s.ledger.queries for s in self.state.lanes]
+        return min(each) if self.status == RUNNING else max(each)
+
+    def _point(self, x: Tensor) -> Tensor:
+        if self.read_weights is not None:
+            raise ZotuneError("the point of this run is a model; take weights()")
+        return x
+
+    def _lost(self) -> str:
+        """How many replicates have diverged, and what helps."""
+        lost, all_of_them = self.state.lost, self.config.replicates
+        many = f", {lost} of {all_of_them} replicates diverged" if all_of_them > 1 else ""
+        return f"{many}; give a smaller eta, or L" if lost else ""
+
+
+def load_run(source: Any) -> Run:
+    """The run behind a result, a checkpoint, or a folder; see ``zotune.load_run``."""
+    if hasattr(source, "checkpoint"):
+        if source.checkpoint is None:
+            raise CheckpointError(
+                f"the result at {source.path} has no checkpoint; its trial ended before the first"
+            )
+        source = source.checkpoint
+    if hasattr(source, "as_directory"):
+        with source.as_directory() as folder:
+            return load_run(folder)
+    return run_at(_best_of(last_checkpoints(Path(source))))
+
+
+def run_at(path: Path) -> Run:
+    """The run in a checkpoint."""
+    state, notes = load_state(path)
+    reader = (lambda: read_weights(path)) if "log_is_whole" in notes else None
+    config = Config(**notes["config"])
+    return Run(
+        config,
+        state,
+        notes["status"],
+        minimum=notes["minimum"],
+        smoothness_estimated=notes.get("smoothness_estimated", False),  # format 1 may not say
+        chosen=notes.get("chosen", {}),
+        read_weights=reader,
+    )
+
+
+def _best_of(paths: list[Path]) -> Path:
+    """The checkpoint of the best run: by loss, or above the minima of several problems."""
+    if len(paths) == 1:
+        return paths[0]
+    ends = [_end_of(path) for path in paths]
+    several = len({problem for problem, _, _ in ends}) > 1
+    gaps = [gap for _, _, gap in ends if gap is not None]
+    ranks = gaps if several and len(gaps) == len(ends) else [loss for _, loss, _ in ends]
+    return paths[ranks.index(min(ranks))]
+
+
+def _end_of(path: Path) -> tuple[str, float, float | None]:
+    """The problem of a run, its final loss, and its gap where the minimum is known."""
+    run = run_at(path)
+    problem, last = json.dumps(run.config.problem, sort_keys=True, default=str), run.rows[-1]
+    if run.status == DIVERGED:
+        return problem, inf, inf
+    return problem, float(last["loss"]), None if last["gap"] is None else float(last["gap"])

@@ -1,0 +1,140 @@
+"""What a plan says beside its numbers: what it assumes, what to mind, how to find out more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from zotune.core.budget import DIRECTIONS
+from zotune.core.differences import FORWARD
+from zotune.directions import DIRECTIONS as DIRECTION_KINDS
+from zotune.estimators import ESTIMATORS
+from zotune.theory import CONVEX, NONCONVEX, STOCHASTIC, STRONGLY_CONVEX
+
+if TYPE_CHECKING:
+    from zotune.theory.planning import Case, Flatness, Option
+
+NEAR = 0.9
+"""The share of the dimension past which solving for a block magnifies errors."""
+LOST = 1e-3
+"""The share of a block that may depend on the rest without a word."""
+
+
+def assumptions(case: Case) -> Iterator[str]:
+    """What the bounds take for granted."""
+    yield {
+        STRONGLY_CONVEX: f"f is L-smooth and strongly convex, with L/γ = {case.condition:g} "
+        "(condition); the bound depends on it, the choice hardly does",
+        CONVEX: "f is L-smooth and convex, and has a minimiser x*",
+        NONCONVEX: "f is L-smooth and bounded below by f*",
+        STOCHASTIC: "f is convex, every F(·, ξ) is L-smooth, and the noise at x* is "
+        f"σ = {case.noise:g} L ‖x_0 − x*‖ (noise)",
+    }[case.regime]
+    yield _charged(case)
+    yield "mu → 0: differences are directional derivatives, free of bias and rounding"
+    yield "all blocks have the same q ≤ d, but for a last one that takes what is left"
+    yield (
+        "steps decay like 1/√(t+1) from the first, which each q chooses as the bound likes best; "
+        "x̄_T is the average of the iterates that a run keeps"
+        if case.regime == STOCHASTIC
+        else "steps are those that the smoothness bound likes best"
+    )
+
+
+def _charged(case: Case) -> str:
+    """What a step costs, under either way of counting."""
+    difference = case.budget.difference.name
+    calls = f"{'q + 1' if difference == FORWARD else '2q'} with {difference} differences"
+    if case.budget.count == DIRECTIONS:
+        return f"a step is charged its q directions, not its calls of f, {calls}"
+    return f"a step is charged every call of f, {calls}"
+
+
+def notes(case: Case, best: Option, flatness: Sequence[Flatness]) -> Iterator[str]:
+    """What a reader of the plan should know before following it."""
+    flat = ", ".join(f"{f.estimator} with {_range(f)}" for f in flatness)
+    yield f"how flat the optimum is: at most {flatness[0].within:.0%} of the rate is lost by {flat}"
+    if case.L is None:
+        yield _unknown_smoothness(case)
+    if case.regime in (NONCONVEX, STOCHASTIC) and best.steps == 1:
+        yield "after one step the bound speaks of the start alone; a larger budget says more"
+    yield from _solving(case, best)
+    yield from _dependent(case)
+    where = f"on the paper's problem{_elsewhere(case)}"
+    yield (
+        "a bound is not a forecast: it knows L and not the other curvatures, and tuning the step "
+        f"can turn the order around; the command below finds out {where}"
+    )
+
+
+def _range(flat: Flatness) -> str:
+    """The block sizes that are about as good as the best."""
+    if flat.low == flat.high:
+        return f"q = {flat.q} only"
+    return f"q from {flat.low} to {flat.high} (best {flat.q})"
+
+
+def _unknown_smoothness(case: Case) -> str:
+    if case.regime == STOCHASTIC:
+        return (
+            "L is not given, so the first step is a multiple of 1/L; a run estimates no L for "
+            "steps that decay, and wants the first as eta"
+        )
+    return (
+        "L is not given, so the step is a multiple of 1/L; a run that does not know L estimates "
+        "it, and takes that from the budget"
+    )
+
+
+def _solving(case: Case, best: Option) -> Iterator[str]:
+    """Blocks that are nearly square have to be solved for, unless they are orthogonal."""
+    solves = "interpolates" in ESTIMATORS[best.estimator].claims
+    if not solves or DIRECTION_KINDS[case.directions].orthogonal:
+        return
+    if best.q > max(1, NEAR * case.dim):
+        forward = case.budget.difference.name == FORWARD
+        yield (
+            f"solving for {best.q} directions that nearly span R^{case.dim} magnifies rounding"
+            f"{', and the bias of forward differences' if forward else ''}: prefer orthogonal "
+            f"directions, {'central differences, ' if forward else ''}"
+            f"or q ≤ {max(1, int(NEAR * case.dim))}"
+        )
+
+
+def _dependent(case: Case) -> Iterator[str]:
+    """Random signs may repeat each other, and a projection then has fewer dimensions."""
+    for how in case.methods:
+        independent = how.progress(case.most) * case.dim
+        projects = "projects" in how.estimator.claims
+        if projects and independent < (1 - LOST) * case.most:
+            yield (
+                f"{case.directions} directions may depend on each other: "
+                f"{how.estimator.name} counts on {independent:.4g} independent ones of "
+                f"{case.most}, the least that their mean can be; orthogonal ones never depend"
+            )
+
+
+def _elsewhere(case: Case) -> str:
+    """The size of the study where it is not the plan's."""
+    studied = case.studied
+    if studied == case:
+        return ""
+    return f", with d = {studied.dim} and a budget of {studied.budget.limit}"
+
+
+def command(case: Case, flatness: Sequence[Flatness]) -> str:
+    """The study that tunes the step beside q, on the paper's problem for the regime."""
+    q = sorted({1, case.most, *(f.q for f in flatness), *case.powers})
+    settings = {
+        "problem.dim": case.dim,
+        "budget": case.budget.limit,
+        "count": case.budget.count,
+        "difference": case.budget.difference.name,
+        "directions": case.directions,
+        "space.q": f"'{q}'",
+    }
+    if case.regime != STOCHASTIC:
+        settings["space.eta"] = "'[0.5, 1, 2, 4]'"
+    defaults = {"count": DIRECTIONS, "difference": FORWARD, "directions": "gaussian"}
+    given = [f"--set {k}={v}" for k, v in settings.items() if defaults.get(k) != v]
+    return " ".join(["zotune run", f"{case.regime}-tuned", *given])

@@ -1,0 +1,1 @@
+"""The adapters to Ray Tune: objectives that travel, the trainable, the search space."""

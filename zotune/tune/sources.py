@@ -1,0 +1,152 @@
+"""Objectives that travel: what is bound to a trainable, built in the worker that evaluates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zotune.core.code import code_of
+from zotune.errors import ConfigError, ObjectiveError
+from zotune.objectives import Objective, dtype_name, objective, positive_int
+from zotune.weights.objective import WeightsObjective
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A function that makes the objective where it runs; see ``factory``."""
+
+    fn: Callable[[Any], Objective | WeightsObjective]
+
+
+def factory(fn: Callable[[Any], Objective | WeightsObjective]) -> Factory:
+    """Mark a function that makes an objective from the data, once in each worker.
+
+    Use it where the objective cannot travel (an open simulator, a compiled model) or is built
+    from data that all trials share.
+
+    >>> import zotune
+    >>> make = zotune.factory(lambda data: zotune.objective(lambda x: (x - data).norm(), dim=3))
+    """
+    return Factory(fn)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was bound: an objective, a function with its dimension, a factory or a module."""
+
+    target: Objective | WeightsObjective | Factory | nn.Module | Callable[..., Any]
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        plain = not isinstance(self.target, Objective | WeightsObjective | Factory | nn.Module)
+        if plain and not callable(self.target):
+            raise ObjectiveError(
+                "a trainable is bound to an Objective, a function, a zotune.factory or a "
+                f"torch.nn.Module, got {type(self.target).__name__}"
+            )
+        if plain and self.dim is None:
+            raise ConfigError(
+                "a plain function does not tell its dimension; give dim=…, "
+                "or wrap it with zotune.objective(fn, dim)"
+            )
+
+    @property
+    def name(self) -> str:
+        """A readable name for the trainable's class."""
+        target = self.target.fn if isinstance(self.target, Factory) else self.target
+        if isinstance(target, Objective | WeightsObjective):
+            return target.name
+        name: str = getattr(target, "__name__", type(target).__name__)
+        return name.strip("<>")
+
+    @property
+    def code(self) -> str:
+        """A short hash of where and what the code is: the same in every run of one script."""
+        return code_of(self.target.fn if isinstance(self.target, Factory) else self.target)
+
+    def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
+        """The objective, in the process that evaluates it; weights as they were when bound."""
+        target = self.target
+        if isinstance(target, Factory):
+            made = target.fn(data)
+            if not isinstance(made, Objective | WeightsObjective):
+                raise ObjectiveError(
+                    f"a factory returns an Objective, got {type(made).__name__}; "
+                    "wrap it with zotune.objective(fn, dim)"
+                )
+            return made
+        if isinstance(target, nn.Module):
+            return ModuleObjective(target, data, device)
+        if isinstance(target, WeightsObjective):
+            return deepcopy(target)
+        if isinstance(target, Objective):
+            return target
+        fn = target if data is None else partial(_with_data, target, data)
+        dim = positive_int("dim", self.dim)
+        return objective(fn, dim, device=device, name=self.name)
+
+
+def _with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
+    return fn(x, data)
+
+
+class ModuleObjective(Objective):
+    """The loss of a torch module as a function of its trainable parameters, flattened.
+
+    The loss is ``module.loss(data)``, or ``module(data)`` where there is no such method. The start
+    is the module's own parameters. The module itself is not changed.
+    """
+
+    def __init__(self, module: nn.Module, data: Any, device: torch.device) -> None:
+        self._module = _LossOf(module).to(device).eval()
+        self._data = data
+        named = self._module.named_parameters()
+        self._shapes = {name: p for name, p in named if p.requires_grad}
+        if not self._shapes:
+            raise ObjectiveError(
+                f"{type(module).__name__} has no trainable parameters; "
+                "at least one must have requires_grad=True"
+            )
+        dtypes = {p.dtype for p in self._shapes.values()}
+        if len(dtypes) > 1:
+            found = ", ".join(sorted(map(dtype_name, dtypes)))
+            raise ObjectiveError(f"trainable parameters must share one dtype, got {found}")
+        dim = sum(p.numel() for p in self._shapes.values())
+        super().__init__(type(module).__name__, dim, dtype=dtypes.pop(), device=device)
+
+    def values(self, points: Tensor) -> Tensor:
+        """The loss with each row of ``points`` for the parameters."""
+        losses = [self._loss(point) for point in points]
+        return torch.stack(losses) if losses else points.new_empty(0, dtype=self.value_dtype)
+
+    def start(self) -> Tensor:
+        """The module's own parameters."""
+        return torch.cat([p.detach().flatten() for p in self._shapes.values()])
+
+    def _loss(self, point: Tensor) -> Tensor:
+        sizes = [p.numel() for p in self._shapes.values()]
+        parts = zip(self._shapes.items(), torch.split(point, sizes), strict=True)
+        parameters = {name: part.view_as(p) for (name, p), part in parts}
+        loss = torch.func.functional_call(self._module, parameters, (self._data,))
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ObjectiveError(f"a module's loss is one number, got {shape}; reduce it")
+        return loss.reshape(()).to(self.value_dtype)
+
+
+class _LossOf(nn.Module):
+    """Calls a module's ``loss`` where it has one, so that it can be called functionally."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, data: Any) -> Any:
+        loss = getattr(self.module, "loss", self.module)
+        return loss(data)

@@ -1,0 +1,219 @@
+"""The thin adapter to Ray Tune: configuration in, result rows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from ray import tune
+from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
+
+from zotune.config import Config, parse_config
+from zotune.core.names import CURVE_KEY, LOSSES_KEY, RUNNING, STATE_FILE
+from zotune.core.state import State
+from zotune.loop import Loop
+from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
+from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.tune.curve_requests import curves_wanted
+from zotune.tune.plugins import Own, adopt, own_entries
+from zotune.tune.sources import Source
+
+
+class ZOTrainable(tune.Trainable):
+    """A zeroth-order run as a Ray Tune trainable.
+
+    The configuration has the settings that ``zotune list`` shows: problem, estimator, q, step, …
+    A ``step()`` runs to the next multiple of ``report_every`` in spent budget and reports at the
+    first zeroth-order step at or past it; the trial ends by itself when the budget does. Rows carry
+    ``timesteps_total`` = spent, so that loggers and schedulers count queries.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Settings that a trial's configuration may leave out."""
+
+    _loop: Loop
+    _state: State | None
+
+    def setup(
+        self,
+        config: dict[str, Any],
+        source: Source | None = None,
+        data: Any = None,
+        carried: Mapping[str, str] | None = None,
+        own: Own | None = None,
+    ) -> None:
+        """Build the objective and the loop; bad settings fail here, before anything is spent.
+
+        ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
+        driver has registered.
+        """
+        adopt(own or {})
+        self._source = source
+        self._data = data
+        self._carried = carried or {}
+        self._built: tuple[str, AnyObjective] | None = None
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Start over with another configuration; nothing of the last trial is left."""
+        self._last_result = None
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run to the next report and return its row."""
+        loop = self._loop
+        row: dict[str, Any]
+        state, row = loop.report(loop.advance_to_report(self._current()))
+        self._state = state
+        ended = row["status"] != RUNNING
+        row |= loop.facts(state)
+        row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
+        if self._sends_curve():
+            row[CURVE_KEY] = self._new_points(state)
+        return row
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the state, whole or not at all, with what is needed to read it without us."""
+        last: Any = self._last_result
+        if last:
+            last.pop(CURVE_KEY, None)
+        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), sent=self._sent)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
+        self._state, notes = load_loop(self._loop, Path(checkpoint, STATE_FILE))
+        self._sent = notes["sent"]
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        torch.set_num_threads(self._threads())
+        config = self._checked(settings)
+        self.__dict__.pop("_loop", None)  # two models at a time may be one too many
+        self._loop = Loop(config, self._objective(config))
+        self._state = None
+        self._sent = -1
+        self._wanted: bool | None = None
+
+    def _current(self) -> State:
+        """The state; a trial that continues from a checkpoint never evaluates the start."""
+        if self._state is None:
+            before = self._carried.get(self._loop.config.identity)
+            self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
+        return self._state
+
+    def _checked(self, settings: Mapping[str, Any]) -> Config:
+        merged = {**self.defaults, **settings}
+        if self._source is None:
+            merged["problem"] = problem_mapping(_plain(merged.get("problem")))
+        return parse_config(_plain(merged))
+
+    def _objective(self, config: Config) -> AnyObjective:
+        """The objective of a configuration; an actor that is used again builds it once.
+
+        Weights are where the last trial left them, so a model is built for every trial.
+        """
+        key = json.dumps(config.problem, sort_keys=True)
+        if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
+            return self._built[1]
+        self._built = None
+        device = self._device()
+        built: AnyObjective
+        if self._source is None:
+            built = build_any_problem(config.problem, device=device)
+        else:
+            built = self._source.build(self._data, device)
+        self._built = (key, built)
+        return built
+
+    def _new_points(self, state: State) -> list[dict[str, Any]]:
+        """Curve points that have become final since the last row; the last names all losses."""
+        points: list[dict[str, Any]] = self._loop.curve_rows(state, after=self._sent)
+        self._sent = points[-1]["spent"] if points else self._sent
+        if points and self._loop.status(state) != RUNNING:
+            points[-1][LOSSES_KEY] = self._loop.final_losses(state)
+        return points
+
+    def _sends_curve(self) -> bool:
+        """Whether the configuration says so, or a callback of the experiment has asked."""
+        if self._wanted is None:
+            name = self._trial_info.experiment_name if self._trial_info else ""
+            self._wanted = self._loop.config.curve or curves_wanted(name)
+        return self._wanted
+
+    def _share(self, resource: str) -> float:
+        """How much of a resource the trial was given."""
+        resources = self.trial_resources
+        return float(resources.required_resources.get(resource, 0)) if resources else 0.0
+
+    def _threads(self) -> int:
+        return max(1, int(self._share("CPU")))
+
+    def _device(self) -> torch.device:
+        """The GPU that Ray gave the trial, if there is a real one; else the CPU."""
+        on_gpu = self._share("GPU") > 0 and torch.cuda.is_available()
+        return torch.device("cuda" if on_gpu else "cpu")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars, which searchers and schedulers draw, as Python numbers."""
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_BOUND: dict[str, list[tuple[Any, ...]]] = {}
+
+
+def trainable(
+    objective: Any,
+    *,
+    data: Any = None,
+    name: str | None = None,
+    dim: int | None = None,
+    **defaults: Any,
+) -> type[ZOTrainable]:
+    """A ``ZOTrainable`` bound to your objective.
+
+    Args:
+        objective: an Objective; a function of one vector (with ``dim``), called ``fn(x)`` or, with
+            data, ``fn(x, data)``; a ``zotune.factory``, called with the data in each worker; or a
+            ``torch.nn.Module``, whose loss is ``module.loss(data)`` or ``module(data)``.
+        data: goes through Ray's object store, once, however many trials there are.
+        name: how Tune calls it; the objective's name and a hash of its code unless given.
+        dim: dimension of a plain function.
+        defaults: settings that trials may leave out, such as budget or replicates.
+
+    Returns:
+        A class for ``tune.Tuner``, which knows the estimators and directions that you have
+        registered so far. Its name is the same in every run of one script, so that
+        ``Tuner.restore`` finds it, and no two objectives of one driver share it.
+
+    >>> import zotune
+    >>> bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0)
+    >>> zotune.trainable(bowl, name="bowl", budget=100).__name__
+    'bowl'
+    """
+    source = Source(objective, dim)
+    unknown = [key for key in defaults if key not in Config.model_fields]
+    if unknown:
+        parse_config({"budget": 1, unknown[0]: None})
+    unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
+    bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
+    with_source: type[ZOTrainable] = tune.with_parameters(
+        bound, source=source, data=data, own=own_entries()
+    )
+    return with_source
+
+
+def _unique_name(name: str, bound: tuple[Any, ...]) -> str:
+    """The name, numbered where something else in this process has it already."""
+    holders = _BOUND.setdefault(name, [])
+    for at, holder in enumerate(holders):
+        if all(mine is theirs for mine, theirs in zip(bound, holder, strict=True)):
+            return name if at == 0 else f"{name}-{at + 1}"
+    holders.append(bound)
+    return name if len(holders) == 1 else f"{name}-{len(holders)}"

@@ -1,0 +1,87 @@
+"""Updates: how an estimate moves the point, and the vectors that are kept for it (its slots).
+
+One file an update. The function gets an estimate g = U·c at a stretch of the vector, its slots at
+the same stretch, the step size eta and the index t of the step, and returns what is subtracted from
+x. It works number by number, so that a vector of ten coordinates and a tile of a model's weights
+are the same to it. It may change its slots in place; they begin at zero. Your own, in a few lines::
+
+    from zotune import updates
+
+    @updates.register("heavy", formula="v ← 0.5 v + g;  x ← x − η v", slots=("velocity",))
+    def heavy(g, slots, eta, t):
+        return eta * slots["velocity"].mul_(0.5).add_(g)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zotune.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Move = Callable[["Tensor", Mapping[str, "Tensor"], float, int], "Tensor"]
+
+
+@dataclass(frozen=True)
+class Update:
+    """An entry of the registry: the move and what is known of it."""
+
+    name: str
+    formula: str
+    summary: str
+    move: Callable[..., Tensor]
+    slots: tuple[str, ...] = ()
+    """Names of the vectors that it keeps, each as long as x, in float32 at least."""
+    linear: bool = False
+    """Whether move(g, eta) = move(eta·g, 1): eta is then a factor of the estimate, and may be one
+    of the theory's step; else it is a length."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it subtracts η U c and nothing else, in one operation where possible."""
+        return self.linear and not self.slots
+
+    def bound(self, coefficient: float) -> Move:
+        """The move with its coefficient, where it takes one and one is given."""
+        if not self.takes_coefficient or not coefficient:
+            return self.move
+        return partial(self.move, coefficient=coefficient)
+
+    takes_coefficient: bool = False
+    """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
+
+
+UPDATES: Registry[Update] = Registry("update", __name__, lambda e: e.move)
+
+
+def register(
+    name: str,
+    *,
+    formula: str,
+    summary: str = "",
+    slots: tuple[str, ...] = (),
+    linear: bool = False,
+    takes_coefficient: bool = False,
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Register the decorated function as an update under ``name``, which must be new."""
+
+    def add(move: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        doc = summary or (move.__doc__ or "").strip().split("\n")[0]
+        entry = Update(
+            name,
+            formula,
+            doc,
+            move,
+            slots,
+            linear=linear,
+            takes_coefficient=takes_coefficient,
+        )
+        UPDATES.add(name, entry)
+        return move
+
+    return add

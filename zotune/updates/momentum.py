@@ -1,0 +1,28 @@
+"""Heavy-ball momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from zotune.updates import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@register(
+    "momentum",
+    formula="v ← β v + η ĝ;  x ← x − v",
+    slots=("velocity",),
+    linear=True,
+    takes_coefficient=True,
+)
+def momentum(
+    g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int, *, coefficient: float = 0.9
+) -> Tensor:
+    """Polyak's heavy ball: a share β of the last change is made again (``momentum``, 0.9).
+
+    In the mean it multiplies the step by 1 / (1 − β): take a step that much smaller. Polyak 1964.
+    """
+    return slots["velocity"].mul_(coefficient).add_(g, alpha=eta)
