@@ -23,7 +23,7 @@ from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS, Directions
 from zotune.estimators import CLAIMS, ESTIMATORS, Estimator
 from zotune.loop import Loop
-from zotune.runs.checkpoint import load_state, save_state
+from zotune.runs.checkpoint import load_loop, save_loop
 
 DIM = 11
 
@@ -142,8 +142,8 @@ def test_a_run_saved_and_loaded_continues_bit_for_bit(
 
     whole = loop().advance(loop().init())
     first = loop().advance(loop().init(), until=17)
-    save_state(first, tmp_path / "state", loop().fingerprint())
-    again, _ = load_state(tmp_path / "state", loop().fingerprint())
+    save_loop(loop(), first, tmp_path / "state")
+    again, _ = load_loop(loop(), tmp_path / "state")
     resumed = loop().advance(again)
     assert torch.equal(whole.x, resumed.x)
     assert torch.equal(whole.best_x, resumed.best_x)
