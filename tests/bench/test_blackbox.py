@@ -196,6 +196,16 @@ def test_noisy_functions_are_judged_by_values_that_the_solver_does_not_see() -> 
         assert true.best()[0] == (1, pytest.approx(at_start))
 
 
+def test_every_run_on_a_noisy_function_sees_the_same_noise() -> None:
+    pytest.importorskip("cocoex")
+    problem = next(iter(problems("noisy", [2])))
+    seen = []
+    for _ in range(2):
+        with problem.opened() as (f, _):
+            seen.append([f(problem.start) for _ in range(3)])
+    assert seen[0] == seen[1]
+
+
 def test_the_paper_s_problems_have_two_budgets() -> None:
     found = {p.name: p for p in problems("paper", [6])}
     assert found["rosenbrock-6-500"].budget == 500

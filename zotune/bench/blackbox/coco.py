@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 from zotune.bench.blackbox.counting import Function, Vector
 from zotune.bench.blackbox.problems import Problem, TrueValues, require
 
+Make = Callable[[], Any]
+"""Makes a suite of COCO."""
 DOMAIN_SCALE = 2.0
 """Solutions lie within [−5, 5]; COCO's own experiments start CMA-ES with this deviation."""
 LOGGED = "number_target_triggers: 200 number_evaluation_triggers: 1 precision_f: 15"
@@ -24,12 +27,13 @@ def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
     cocoex.log_level("error")
     for dim in dims:
         options = f"dimensions:{dim} instance_indices:1"
-        functions = cocoex.Suite(f"bbob-{suite}", "", options)
-        for at in range(len(functions)):
-            yield _problem(cocoex, functions, at, noisy=suite == "noisy")
+        make = partial(cocoex.Suite, f"bbob-{suite}", "", options)
+        for at in range(len(make())):
+            yield _problem(cocoex, make, at, noisy=suite == "noisy")
 
 
-def _problem(cocoex: Any, functions: Any, at: int, *, noisy: bool) -> Problem:
+def _problem(cocoex: Any, make: Make, at: int, *, noisy: bool) -> Problem:
+    functions = make()
     function = functions.get_problem(at)
     name, start = str(function.id), np.array(function.initial_solution)
     function.free()
@@ -46,18 +50,22 @@ def _problem(cocoex: Any, functions: Any, at: int, *, noisy: bool) -> Problem:
         name=name,
         start=start,
         budget=100 * len(start),
-        opened=logged(cocoex, functions, at) if noisy else opened,
+        opened=logged(cocoex, make, at) if noisy else opened,
         minimum=0.0 if noisy else None,
         scale=DOMAIN_SCALE,
     )
 
 
-def logged(cocoex: Any, functions: Any, at: int) -> Callable[[], Any]:
-    """A noisy function whose noise-free values COCO's logger writes beside it."""
+def logged(cocoex: Any, make: Make, at: int) -> Callable[[], Any]:
+    """A noisy function whose noise-free values COCO's logger writes beside it.
+
+    A new suite starts its random numbers anew, so that every run sees the same noise.
+    """
 
     @contextmanager
     def opened() -> Iterator[tuple[Function, TrueValues]]:
         with tempfile.TemporaryDirectory() as folder:
+            functions = make()
             function = functions.get_problem(at)
             observe(cocoex, function, folder)
             freed = False

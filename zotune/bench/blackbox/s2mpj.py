@@ -16,6 +16,8 @@ EVERY, FEW = 5, 20
 """Up to this dimension there are many problems, and every fifth is taken."""
 EXPENSIVE = ("DIAMON", "DMN", "BAmL1SPLS")
 """Seconds an evaluation: left out."""
+UNBOUNDED = {"HIMMELBH": -1.0}
+"""Unbounded below: judged by the local minimum that CUTEst states; what is lower counts too."""
 
 
 def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
@@ -38,6 +40,7 @@ def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
                 start=start,
                 budget=50 * (loaded.n + 1),
                 opened=plain(quick(loaded)),
+                minimum=UNBOUNDED.get(name),
                 gradient=lambda x, loaded=loaded: loaded.grad(x),  # type: ignore[misc]
             )
 

@@ -107,6 +107,8 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> Path:
                 ax.step(x, y, where="post", label=solver, color=color, linestyle=dashes)
             ax.set(title=f"τ = {tolerance:g}", xscale="log", xlabel="evaluations / fewest")
             ax.set_ylim(0, 1)
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter("")
         axes[0].set_ylabel("share of problems solved")
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         path.parent.mkdir(parents=True, exist_ok=True)
