@@ -35,7 +35,7 @@ MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
 NUMBERS = {
     *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
-    "points",
+    *("points", "scale"),
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("embedding_rows", "memory")
@@ -94,6 +94,8 @@ class Config(BaseModel):
     """The step itself under constant, the first under sqrt-decay, a factor under theory."""
     bounds: tuple[Any, Any] | None = None
     """Lower and upper bounds of x, numbers or vectors; points and probes stay inside (auto)."""
+    scale: float | None = Field(None, gt=0)
+    """How far coordinates may be expected to move (auto); None: 1, or their size at the start."""
     L: float | None = Field(None, gt=0)
     """Smoothness for the theory step; None: the problem's, or estimated."""
     budget: int = Field(ge=1)

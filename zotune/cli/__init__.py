@@ -454,7 +454,7 @@ def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
 
 
-def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: int) -> None:
+def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any) -> list[Any]:
     """Run a bench with its progress shown, and print what it found as its room tells it."""
     from rich.console import Console
 
@@ -465,6 +465,7 @@ def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: int) 
         click.echo(json.dumps(room.as_records(found), indent=2))
     else:
         console.print(room.table(found))
+    return found
 
 
 @bench_group.command(
@@ -541,6 +542,54 @@ def bench_logging(trials: int, as_json: bool) -> None:
     from zotune.bench import logging
 
     _measure(logging, logging.logging, as_json, trials=trials)
+
+
+@bench_group.command(
+    "blackbox",
+    epilog=examples(
+        "zotune bench blackbox --half judge",
+        "zotune bench blackbox --suite largescale --dims 40 --json",
+    ),
+)
+@click.option(
+    "--suite",
+    type=click.Choice(["s2mpj", "largescale", "noisy", "paper", "smoke"]),
+    default="s2mpj",
+    show_default=True,
+    help="CUTEst, COCO's bbob-largescale or bbob-noisy, the paper's problems, or a quick check.",
+)
+@click.option("--dims", metavar="D,LOW-HIGH", help="Dimensions, such as 21-200 or 40,160.")
+@click.option(
+    "--half",
+    type=click.Choice(["tune", "judge", "all"]),
+    default="all",
+    show_default=True,
+    help="Half of the problems: one to choose constants on, one to judge them by.",
+)
+@click.option("--solver", "solvers", multiple=True, metavar="NAME", help="Run it only. Repeatable.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Performance profiles; results/blackbox-SUITE.png unless given.",
+)
+@click.option(
+    "--freeze",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Search for reference minima with a larger budget and write them to FILE instead; hours.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_blackbox(
+    suite: str, dims: str | None, output: Path | None, freeze: Path | None, **options: Any
+) -> None:
+    """Solve functions that nobody here wrote, beside peers.
+
+    SciPy's solvers, COBYQA and CMA-ES get the same evaluations. Takes minutes.
+    """
+    from zotune.bench.blackbox import command
+
+    command.blackbox(suite, dims, output=output, freeze=freeze, measure=_measure, **options)
 
 
 if __name__ == "__main__":

@@ -209,7 +209,8 @@ class AutoLane:
     def _new(self) -> Descent:
         start = self.iterate.begins_at[0].double().cpu().numpy()
         seed = self.config.seed * 1_000_003 + self.config.replicate
-        return Descent(start, self.config.budget, self.config.box(self.iterate.dim), seed=seed)
+        box, scale = self.config.box(self.iterate.dim), self.config.scale
+        return Descent(start, self.config.budget, box, scale=scale, seed=seed)
 
     def _adopted(self, state: LaneState) -> LaneState:
         raise ConfigError(

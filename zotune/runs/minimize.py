@@ -104,7 +104,10 @@ def minimize(
         )
 
 
-FREE = {"budget", "bounds", "count", "replicates", "replicate", "seed", "report_every", "points"}
+FREE = {
+    *("budget", "bounds", "scale", "count", "replicates", "replicate", "seed", "report_every"),
+    "points",
+}
 """Settings that leave it to the run how it descends."""
 
 

@@ -1,0 +1,167 @@
+"""One run of each solver on each problem, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from math import inf, isfinite
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from zotune.bench.blackbox.counting import BudgetSpent, Counter
+from zotune.bench.blackbox.problems import ALL, Problem, TrueValues, problems
+from zotune.bench.blackbox.solvers import SOLVERS, Solver
+from zotune.errors import ConfigError, one_of
+
+TOLERANCES = (1e-1, 1e-3, 1e-6)
+REFERENCES = "references.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a solver made of a problem."""
+
+    suite: str
+    problem: str
+    dim: int
+    half: str
+    solver: str
+    budget: int
+    start: float
+    minimum: float
+    """The known minimum, or the lowest value that was found when references were frozen."""
+    best: float
+    """Lowest value evaluated; the noise-free one on noisy functions."""
+    answer: float
+    """Value at the point that the solver returned; noise-free on noisy functions."""
+    evaluations: int
+    seconds: float
+    reached: dict[str, int | None]
+    """Evaluations until the gap was at most τ (start − minimum), for each τ."""
+    refused: str | None
+    """The error, where the solver raised one before it had spent half of its budget."""
+
+    @property
+    def gap(self) -> float:
+        """The best value above the minimum."""
+        return self.best - self.minimum
+
+    @property
+    def is_above_start(self) -> bool:
+        """Whether the answer is worse than the start."""
+        return not self.answer <= self.start
+
+
+@cache
+def references() -> dict[str, dict[str, float]]:
+    """Reference minima by suite and problem, as frozen in the package."""
+    text = files("zotune.bench.blackbox").joinpath(REFERENCES).read_text()
+    frozen: dict[str, dict[str, float]] = json.loads(text)
+    return frozen
+
+
+def reference(suite: str, problem: Problem) -> float:
+    """The minimum that a problem is judged by."""
+    if problem.minimum is not None:
+        return problem.minimum
+    found = references().get(suite, {}).get(problem.name)
+    if found is None:
+        raise ConfigError(
+            f"{problem.name} has no reference minimum; freeze one with "
+            f"zotune bench blackbox --suite {suite} --freeze FILE"
+        )
+    return found
+
+
+def run(problem: Problem, solver: Solver, minimum: float, suite: str = "") -> Outcome:
+    """Let a solver spend the budget of a problem."""
+    with problem.opened() as (function, true), quiet():
+        look = function if true is None else true.at
+        counter, answer, error = Counter(function, problem.budget), None, None
+        begun = perf_counter()
+        try:
+            answer = solver.solve(counter, problem)
+        except BudgetSpent:
+            pass
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}".splitlines()[0]
+        seconds = perf_counter() - begun
+        start = float(look(problem.start))
+        end = answer if answer is not None else counter.best_x
+        value = start if end is None else float(look(end))
+        history = _history(counter, true)
+    best = min([value for _, value in history], default=start)
+    return Outcome(
+        suite=suite,
+        problem=problem.name,
+        dim=problem.dim,
+        half=problem.half,
+        solver=solver.name,
+        budget=problem.budget,
+        start=start,
+        minimum=minimum,
+        best=best,
+        answer=value if isfinite(value) else inf,
+        evaluations=counter.evaluations,
+        seconds=seconds,
+        reached={f"{t:g}": reached(history, start, minimum, t) for t in TOLERANCES},
+        refused=error if counter.evaluations < problem.budget / 2 else None,
+    )
+
+
+def _history(counter: Counter, true: TrueValues | None) -> list[tuple[int, float]]:
+    return counter.history if true is None else true.best()
+
+
+def reached(
+    history: Iterable[tuple[int, float]], start: float, minimum: float, tolerance: float
+) -> int | None:
+    """Evaluations until the gap was at most τ (start − minimum); None if it never was.
+
+    >>> reached([(1, 8.0), (5, 1.0), (9, 0.1)], start=8.0, minimum=0.0, tolerance=0.2)
+    5
+    """
+    wanted = minimum + tolerance * max(start - minimum, 0.0)
+    return next((count for count, value in history if value <= wanted), None)
+
+
+class quiet(warnings.catch_warnings):
+    """No warnings of other people's functions: overflow on the way is an answer of inf or NaN."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.simplefilter("ignore")
+        self._before = np.seterr(all="ignore")
+
+    def __exit__(self, *error: Any) -> None:
+        np.seterr(**self._before)
+        super().__exit__(*error)
+
+
+def bench(
+    *,
+    suite: str,
+    dims: Sequence[int] | None = None,
+    half: str = ALL,
+    solvers: Sequence[str] = (),
+    on_case: Callable[[str], None] = lambda case: None,
+) -> Iterator[Outcome]:
+    """Every solver on every problem of a suite."""
+    chosen = [SOLVERS[one_of("solver", name, SOLVERS)] for name in solvers or SOLVERS]
+    for problem in problems(suite, dims, half):
+        minimum = reference(suite, problem)
+        for solver in chosen:
+            if solver.largest is None or problem.dim <= solver.largest:
+                on_case(f"{problem.name} (d = {problem.dim}), {solver.name}")
+                yield run(problem, solver, minimum, suite)
+
+
+def as_records(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """Outcomes as JSON."""
+    return [asdict(outcome) for outcome in outcomes]

@@ -1,0 +1,116 @@
+"""The solvers that are compared; each spends its evaluations and returns its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import zotune
+from zotune.bench.blackbox.counting import Function, Vector
+from zotune.bench.blackbox.problems import Problem, require
+
+Answer = Vector | None
+Solve = Callable[[Function, Problem], Answer]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A way to spend a budget of evaluations."""
+
+    name: str
+    solve: Solve
+    largest: int | None = None
+    """The largest dimension at which it is run; beyond, its own algebra takes hours."""
+
+
+def minimize(f: Function, problem: Problem, **settings: Any) -> Answer:
+    """``zotune.minimize`` with every evaluation charged; its answer is the best point it saw."""
+    run = zotune.minimize(
+        lambda x: f(x.numpy()),
+        x0=problem.start,
+        budget=problem.budget,
+        count="evaluations",
+        **settings,
+    )
+    return run.best_x.numpy().astype(np.float64)
+
+
+def default(f: Function, problem: Problem) -> Answer:
+    """zotune with nothing said but the budget."""
+    return minimize(f, problem, scale=problem.scale)
+
+
+def full_blocks(f: Function, problem: Problem) -> Answer:
+    """zotune's ``align`` with q = d, or what the budget allows."""
+    return minimize(f, problem, estimator="align", q=min(problem.dim, problem.budget - 1))
+
+
+def scipy(method: str, **options: Any) -> Solve:
+    """A method of ``scipy.optimize.minimize`` that stops for its budget or its last digits."""
+
+    def solve(f: Function, problem: Problem) -> Answer:
+        optimize = require("scipy.optimize")
+        limits = {key: value(problem) for key, value in options.items()}
+        found = optimize.minimize(f, problem.start, method=method, options=limits)
+        return np.asarray(found.x, dtype=np.float64)
+
+    return solve
+
+
+def cma_es(f: Function, problem: Problem) -> Answer:
+    """CMA-ES; with a diagonal covariance at d ≥ 500, where the full one costs more than f."""
+    cma = require("cma")
+    spread = 0.3 * (1 + float(np.abs(problem.start).max()))
+    options = {
+        "maxfevals": problem.budget,
+        "seed": 1,
+        "verbose": -9,
+        "CMA_diagonal": problem.dim >= 500,
+        "tolfun": 0,
+        "tolfunhist": 0,
+    }
+    strategy = cma.CMAEvolutionStrategy(list(problem.start), problem.scale or spread, options)
+    while not strategy.stop():
+        points = strategy.ask()
+        strategy.tell(points, [f(np.asarray(x)) for x in points])
+    return np.asarray(strategy.result.xbest, dtype=np.float64)
+
+
+def _budget(problem: Problem) -> int:
+    return problem.budget
+
+
+def _always(value: float | bool) -> Callable[[Problem], float | bool]:
+    return lambda problem: value
+
+
+TINY = _always(1e-12)
+SOLVERS = {
+    solver.name: solver
+    for solver in (
+        Solver("zotune", default),
+        Solver("zotune align q=d", full_blocks),
+        Solver(
+            "L-BFGS-B",
+            scipy("L-BFGS-B", maxfun=_budget, maxiter=_budget, ftol=TINY, gtol=_always(1e-9)),
+        ),
+        Solver("COBYQA", scipy("COBYQA", maxfev=_budget, maxiter=_budget), largest=30),
+        Solver(
+            "Nelder-Mead",
+            scipy(
+                "Nelder-Mead",
+                maxfev=_budget,
+                maxiter=_budget,
+                adaptive=_always(True),
+                xatol=TINY,
+                fatol=TINY,
+            ),
+            largest=200,
+        ),
+        Solver("Powell", scipy("Powell", maxfev=_budget, maxiter=_budget, xtol=TINY, ftol=TINY)),
+        Solver("CMA-ES", cma_es),
+    )
+}
