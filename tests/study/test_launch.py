@@ -10,9 +10,25 @@ from typing import Any
 
 import pytest
 
+import zotune
 from zotune.core.names import FINISHED, INTERRUPTED
+from zotune.objectives import PROBLEMS
+from zotune.runs.old_defaults import DEFAULTS_1
 from zotune.study import Study
-from zotune.study.launch import LaunchError, launch_id, launches_of, new_launch, old_launch
+from zotune.study.defaults import completed
+from zotune.study.launch import (
+    Launch,
+    LaunchError,
+    extended_launch,
+    launch_id,
+    launches_of,
+    new_launch,
+    old_launch,
+)
+from zotune.study.shape import Shape
+from zotune.study.studyfile import parse_document
+
+FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "format1"
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
 
@@ -34,6 +50,71 @@ def test_a_launch_keeps_its_study_and_what_became_of_it(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no unfinished launch of mine in"):
         old_launch("mine", tmp_path, None).__enter__()
     with pytest.raises(LaunchError, match=f"launch {launch.id} of mine is finished; start a new"):
+        old_launch("mine", tmp_path, launch.id).__enter__()
+
+
+def test_a_launch_holds_every_setting_and_every_default(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as launch:
+        pass
+    record = json.loads((launch.folder / "launch.json").read_text())
+    assert record["format"] == 2
+    options = {f"problem.{option}" for option in PROBLEMS["quadratic"].options}
+    assert record["defaults"].keys() == {*DEFAULTS_1, *options}
+    saved = parse_document((launch.folder / "study.yaml").read_text()).data
+    assert saved.keys() == Shape.model_fields.keys() - {"claims", "tuning"}
+    assert (saved["format"], saved["scheduler"], saved["stop"]["loss"]) == (2, "none", None)
+
+
+def with_other_defaults(launch: Launch, **changes: Any) -> None:
+    """Let the launch have been started when defaults were these."""
+    file = launch.folder / "launch.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps(record | {"defaults": {**record["defaults"], **changes}}))
+
+
+def test_a_default_that_has_changed_since_does_not_change_a_launch(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as launch:
+        launch.record(INTERRUPTED)
+    then = {"directions": "sphere", "problem.condition": 7.0, "q": 3, "problem.dim": 99}
+    with_other_defaults(launch, **then, gone="a setting that is no more")
+    with old_launch("mine", tmp_path, launch.id) as again:
+        config = again.study.configuration(again.study.trials[1])
+    assert (config.directions, config.problem["condition"]) == ("sphere", 7.0)
+    assert (config.q, config.problem["dim"]) == (5, 10)  # which the study tells
+    assert launches_of(STUDY, tmp_path) == []
+    with extended_launch("mine", tmp_path, launch.id, budget=60) as more:
+        config = more.study.configuration(more.study.trials[1])
+    assert (config.directions, config.problem["condition"], config.budget) == ("sphere", 7.0, 60)
+
+
+def test_a_launch_of_format_1_is_not_resumed_as_it_was(tmp_path: Path) -> None:
+    home = shutil.copytree(FORMAT_1 / "launch", tmp_path / "out") / "tiny"
+    (folder,) = home.iterdir()
+    study = Study(**parse_document((folder / "study.yaml").read_text()).data)
+    assert [known.id for known in launches_of(study, tmp_path / "out")] == [folder.name]
+    record = json.loads((folder / "launch.json").read_text())
+    (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
+    assert launches_of(study, tmp_path / "out") == []  # nothing of it can go on
+    refusal = f"was written by an older zotune .* with --resume {folder.name} --budget N, more"
+    with pytest.raises(LaunchError, match=refusal) as refused:
+        old_launch("tiny", tmp_path / "out", None).__enter__()
+    assert "\n" not in str(refused.value)
+    assert zotune.load_run(folder).status == "exhausted"
+
+
+def test_a_launch_of_format_1_has_the_defaults_of_then() -> None:
+    data = {"name": "mine", "problem": "language-model", "budget": 9, "fixed": {"eta": 1.0}}
+    then = completed(data, {"state": "finished"})
+    assert then["problem"] == {"name": "language-model", "head": "linear", "pooling": "last"}
+    assert then["fixed"] == {"eta": 1.0}
+    assert completed(data, {}) == data  # of which nothing is known
+
+
+def test_a_launch_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    with new_launch(STUDY, tmp_path) as launch:
+        file = launch.folder / "launch.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 3}))
+    with pytest.raises(LaunchError, match="has format 3, and this zotune reads 2"):
         old_launch("mine", tmp_path, launch.id).__enter__()
 
 

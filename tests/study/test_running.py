@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,9 @@ from zotune.cli.run_command import _resume as resume_command
 from zotune.study import Study, load_study
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
+from zotune.study.tuning import bound_trainable
+
+FORMAT_1_LAUNCH = Path(__file__).parents[1] / "fixtures" / "format1" / "launch"
 
 SMALL: dict[str, Any] = {
     "name": "mine",
@@ -290,7 +294,8 @@ def test_a_state_that_a_kill_has_torn_is_set_aside_and_the_one_before_goes_on(
     for state in states:
         later = state.name.replace("-20", "-21")  # of a session in the next century
         state.with_name(later).write_text(state.read_text(errors="ignore")[:99])
-    (folder / "launch.json").write_text('{"state": "interrupted"}')
+    record = json.loads((folder / "launch.json").read_text())
+    (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
     trials = {trial for entry in first["best"] for trial in entry["trials"]}
     done = invoke("run", path, "--storage", out, "--resume", "--json")
     assert done.exit_code == 0, done.output
@@ -359,6 +364,39 @@ def test_going_on_needs_a_launch_and_more_than_it_had(tmp_path: Path) -> None:
     assert "--budget must be more than the 96 that the launch had, got 96" in less.output
     grid = invoke("run", path, *out, "--resume", "--trials", "9")
     assert "--trials is for random and optuna searches" in grid.output
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_launch_of_format_1_goes_on_from_its_checkpoints_with_a_larger_budget(
+    tmp_path: Path,
+) -> None:
+    before = shutil.copytree(FORMAT_1_LAUNCH, tmp_path / "out") / "tiny"
+    (old,) = before.iterdir()
+    words = ("run", old / "study.yaml", "--storage", tmp_path / "out")
+    done = invoke(*words, "--resume", old.name, "--budget", "80", "--json")
+    assert done.exit_code == 0, done.output
+    folder = Path(json.loads(done.stdout)["folder"])
+    for q in (1, 4):
+        (trial,) = folder.glob(f"*_q{q}")
+        first = json.loads((trial / "result.json").read_text().splitlines()[0])
+        assert first["spent"] > 40  # what the old launch had spent is not spent again
+        run, whole = zotune.load_run(trial), zotune.load_run(next(old.glob(f"*_q{q}")))
+        assert run.config == whole.config.model_copy(update={"budget": 80, "report_every": 5})
+        assert run.spent == 80
+        problem, settings = run.config.problem, run.config.model_dump(exclude={"problem"})
+        torch.testing.assert_close(run.x, zotune.minimize(problem, **settings).x)
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_trials_that_a_resumed_launch_had_begun_keep_its_defaults() -> None:
+    problem = {"name": "quadratic", "dim": 12, "condition": 9.0}
+    study = Study(**SMALL | {"problem": problem, "fixed": {"directions": "rademacher"}})
+    trial = bound_trainable(study, shared=study.config)(
+        {"problem": {"name": "quadratic", "dim": 12}, "budget": 96, "q": 12}
+    )
+    config = trial._loop.config
+    assert (config.directions, config.q, config.problem) == ("rademacher", 12, problem)
+    trial.stop()
 
 
 @pytest.mark.usefixtures("shared_ray")

@@ -9,6 +9,7 @@ import pytest
 
 from zotune.errors import ConfigError, ZotuneError
 from zotune.study import Study, load_study
+from zotune.study.shape import Shape
 from zotune.study.studyfile import StudyError, parse_document, read_value, shipped_studies
 
 GOOD = """\
@@ -49,6 +50,32 @@ def test_a_good_file_is_the_same_study_as_in_python(tmp_path: Path) -> None:
     assert Study(**parse_document(made.to_yaml()).data) == made
 
 
+def test_a_study_file_names_its_format_and_need_not(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path, GOOD))
+    assert "format" not in study.to_dict()
+    assert study.to_yaml().startswith("format: 2\nname: mine\n")
+    for number in (1, 2):
+        assert load_study(written(tmp_path, f"format: {number}\n{GOOD}")).size == study.size
+    assert mistakes(tmp_path, f"format: two\n{GOOD}") == [
+        "mine.yaml:1: format must be a number, got 'two'"
+    ]
+
+
+def test_a_study_file_of_a_later_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, f"format: 3\nsomething: new\n{GOOD}") == [
+        "mine.yaml:1: format must be at most 2, got 3; "
+        "the file was written for a later zotune, use that one"
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(shipped_studies()))
+def test_a_study_written_with_all_its_settings_is_the_same_study(name: str) -> None:
+    study = Study.unchecked(parse_document(shipped_studies()[name]).data)
+    whole = parse_document(study.to_yaml(complete=True)).data
+    assert whole.keys() >= Shape.model_fields.keys() - {"claims", "tuning"}
+    assert Study.unchecked(whole) == study
+
+
 def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     text = """\
         name: my study
@@ -70,10 +97,9 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:1: name must be letters, digits, '-', '_' and '.', for a folder; got 'my study'",
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
         "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
-        "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: name, "
-        "question, problem, budget, count, replicates, replicates_as, seed, space, fixed, search, "
-        "scheduler, within, resources, stop, report_every, points, claims, "
-        "tuning",
+        "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: "
+        "format, name, question, problem, budget, count, replicates, replicates_as, seed, space, "
+        "fixed, search, scheduler, within, resources, stop, report_every, points, claims, tuning",
         "mine.yaml:4: budget must be a number, got 'many'",
         "mine.yaml:5: count 'direction' is not known (did you mean 'directions'?); "
         "known: directions, evaluations",

@@ -23,6 +23,7 @@ from zotune.errors import CheckpointError
 from zotune.iterates.weights import WEIGHTS
 from zotune.loop import Loop
 from zotune.runs.old_formats import from_format_1
+from zotune.steps import AUTO
 
 FORMAT = 2
 _PLAIN = ("steps", "lost", "q", "looked")
@@ -69,6 +70,10 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
     """A state made ready for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
+    if (header["notes"]["config"]["update"] == AUTO) != loop.config.chooses:
+        raise CheckpointError(
+            f"{path} belongs to another run: only one of the two has update='auto'"
+        )
     state = _state(path, header, tensors)
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
     state = State((first, *state.lanes[1:]))

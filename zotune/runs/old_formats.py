@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_SETTINGS_1 = {"update": "sgd"}
-"""Settings that there were none of under format 1, and what they were in effect."""
+from zotune.runs.old_defaults import DEFAULTS_1
+
 _COUNTERS_1 = ("queries", "evaluations", "steps", "spent", "monitored")
 _POINT_1 = (
     *("queries", "evaluations", "monitored", "steps", "spent", "loss", "best_loss"),
@@ -25,28 +26,27 @@ def from_format_1(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors as format 2 has them."""
     notes = dict(header["notes"])
-    if "config" in notes:
-        notes["config"] = _SETTINGS_1 | notes["config"]
+    config = notes["config"] = {**DEFAULTS_1, **notes["config"]}
     convert = _weights if header.get("kind") == "weights" else _vectors
-    plain, converted = convert(header, tensors)
-    if "log_is_whole" in header:
-        notes["log_is_whole"] = header["log_is_whole"]
+    plain, converted = convert(header, tensors, config["q"])
+    if "log_is_whole" in header:  # momentum moved rows that a batch did not see
+        notes["log_is_whole"] = header["log_is_whole"] and not config["momentum"]
     notes.setdefault("minimum", None)
     new = {"format": 2, "fingerprint": header["fingerprint"], "lanes": [plain], "notes": notes}
     return new, converted
 
 
 def _vectors(
-    header: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor], q: int
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """A state whose observations had fixed fields."""
     plain = {key: header[key] for key in ("steps", "lost", "ledger", "average_weight")}
-    plain |= {"q": 0, "looked": -1}
+    plain |= {"q": q if header["steps"] else 0, "looked": -1}
     new = {f"0.{n}": t for n, t in tensors.items() if not n.startswith("curve.")}
     if "curve.counters" not in tensors:
         return plain, new
     counters = dict(zip(_COUNTERS_1, tensors["curve.counters"].unbind(-1), strict=True))
-    new["0.curve.counters"] = _counters(counters)
+    new["0.curve.counters"] = _counters(counters, q)
     for name in ("loss", "best_loss", "diverged", "grad_norm2", "average_loss"):
         if tensors[f"curve.{name}"].shape[-1]:
             new[f"0.curve.{name}"] = tensors[f"curve.{name}"]
@@ -58,13 +58,17 @@ def _vectors(
 
 
 def _weights(
-    header: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor], q: int
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """A state whose numbers stood in the header."""
     was = header["state"]
     diverged = bool(was["diverged"])
     plain = {"steps": was["steps"], "lost": int(diverged), "ledger": was["ledger"]}
-    plain |= {"q": 0, "looked": was["validated"], "average_weight": (0.0).hex()}
+    plain |= {
+        "q": q if was["steps"] else 0,
+        "looked": was["validated"],
+        "average_weight": (0.0).hex(),
+    }
     new = {n: t for n, t in tensors.items() if n.startswith(("weights.", "log."))}
     if len(tensors.get("velocity", ())):
         new["slot.velocity"] = tensors["velocity"]
@@ -82,7 +86,7 @@ def _weights(
         new["0.memory.batch_losses"] = _number(was["batch_losses"])
     if "curve" in tensors and len(tensors["curve"]):
         columns = dict(zip(_POINT_1, tensors["curve"].unbind(-1), strict=True))
-        new["0.curve.counters"] = _counters(columns)
+        new["0.curve.counters"] = _counters(columns, q)
         for name in ("loss", "best_loss", "accuracy", "train_loss", "unmoved"):
             new[f"0.curve.{name}"] = columns[name][:, None]
         new["0.curve.diverged"] = columns["diverged"][:, None].bool()
@@ -90,10 +94,22 @@ def _weights(
     return plain, new
 
 
-def _counters(columns: Mapping[str, Tensor]) -> Tensor:
-    """Counters of a curve in today's order; q was not known."""
-    zero = torch.zeros_like(columns["steps"])
-    return torch.stack([columns.get(name, zero).long() for name in _ORDER], -1)
+def _counters(columns: Mapping[str, Tensor], q: int) -> Tensor:
+    """Counters of a curve in today's order, with the sizes of the blocks."""
+    whole = {name: column.long() for name, column in columns.items() if name in _COUNTERS_1}
+    blocks = _blocks(whole["steps"].tolist(), whole["queries"].tolist(), q)
+    whole["q"] = torch.tensor(blocks, dtype=torch.int64)
+    return torch.stack([whole[name] for name in _ORDER], -1)
+
+
+def _blocks(steps: Sequence[int], queries: Sequence[int], q: int) -> list[int]:
+    """The last block before each observation: q directions, fewer where the budget has cut it."""
+    found = [q if step else 0 for step in steps[:1]]
+    for (step, spent), (next_step, next_spent) in pairwise(zip(steps, queries, strict=True)):
+        last = next_spent - spent - (next_step - step - 1) * q
+        cut = 0 < last < q and next_step > step
+        found.append(last if cut else q)
+    return found
 
 
 def _number(value: float) -> Tensor:

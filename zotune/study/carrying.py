@@ -19,15 +19,24 @@ from zotune.study.points import setting
 from zotune.study.shape import GRID
 
 
-def carried(folder: Path) -> dict[str, str]:
-    """The newest whole checkpoint of each trial in a launch's folder, by the trial's identity."""
+def carried(folder: Path, study: Study) -> dict[str, str]:
+    """The newest whole checkpoint of each trial in a launch's folder, by the trial's identity.
+
+    Args:
+        folder: of the launch.
+        study: that goes on from it; its problem names options that trials have left out.
+    """
     found: dict[str, str] = {}
     for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
         for checkpoint in sorted(trial.glob("checkpoint_*"), reverse=True):
             try:
-                found[load_run(checkpoint).config.identity] = str(checkpoint / STATE_FILE)
+                config = load_run(checkpoint).config
             except CheckpointError:
                 continue  # cut short by a kill; the one before it is whole
+            problem = {**study.config["problem"], **config.problem}
+            found[config.model_copy(update={"problem": problem}).identity] = str(
+                checkpoint / STATE_FILE
+            )
             break
     return found
 

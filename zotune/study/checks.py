@@ -16,6 +16,7 @@ from zotune.study.shape import (
     RANDOM,
     TRIALS,
     entry_complaints,
+    format_complaints,
     problem_complaints,
     shape_complaints,
 )
@@ -24,6 +25,8 @@ from zotune.study.studyfile import Complaint
 
 def complaints(data: Mapping[str, Any]) -> list[Complaint]:
     """Everything that is wrong with a study."""
+    if found := list(format_complaints(data)):
+        return found
     found = list(shape_complaints(data))
     problem = data.get("problem")
     if isinstance(problem, str | Mapping):

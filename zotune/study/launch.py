@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from zotune.core.folders import written_by_others
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE, RUNNING, STUDY_FILE
 from zotune.errors import ZotuneError
 from zotune.objectives import PROBLEMS
+from zotune.study.defaults import FORMAT, completed, defaults_of
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
@@ -52,7 +53,7 @@ class Launch:
     def record(self, state: str, **notes: Any) -> Launch:
         """The launch in another state, written down."""
         changed = replace(self, state=state, notes={**self.notes, **notes})
-        started = {"id": self.id, "study": self.study.name, "state": state}
+        started = {"format": FORMAT, "id": self.id, "study": self.study.name, "state": state}
         text = json.dumps(started | changed.notes, indent=2, default=str)
         write_whole(self.folder / LAUNCH_FILE, text.encode())
         return changed
@@ -69,21 +70,41 @@ def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
     launch = Launch(study, storage.absolute(), launch_id())
     check_storage(launch)
     with _locked(launch.folder):
-        write_whole(launch.folder / STUDY_FILE, study.to_yaml().encode())
-        started = datetime.now(UTC).isoformat()
-        yield launch.record(RUNNING, started=started, pid=os.getpid(), **notes)
+        notes |= {"started": datetime.now(UTC).isoformat(), "pid": os.getpid()}
+        notes["defaults"] = defaults_of(study.problem["name"])
+        launch = launch.record(RUNNING, **notes)
+        write_whole(launch.folder / STUDY_FILE, study.to_yaml(complete=True).encode())
+        yield launch
 
 
 @contextmanager
 def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[Launch]:
     """The launch of that id, or the newest that is not finished, as it was saved."""
     folder = _find(study_name, storage.absolute(), wanted)
+    _require_resumable(folder)
     with _locked(folder):
-        notes = {k: v for k, v in _record(folder).items() if k not in ("id", "study", "state")}
+        named = ("format", "id", "study", "state")
+        notes = {k: v for k, v in _record(folder).items() if k not in named}
         launch = Launch(_study_of(folder), storage.absolute(), folder.name, notes=notes)
         check_storage(launch)
         _require_trusted(folder)
         yield launch.record(RUNNING, pid=os.getpid())
+
+
+def _require_resumable(folder: Path) -> None:
+    """Refuse a launch whose files of Ray's name modules of an older zotune."""
+    if _resumable(_record(folder)):
+        return
+    raise LaunchError(
+        f"launch {folder.name} was written by an older zotune and cannot be resumed as it was; go "
+        f"on from its checkpoints with --resume {folder.name} --budget N, more than it had, or "
+        "start a new launch (zotune.load_run reads its runs)"
+    )
+
+
+def _resumable(record: Mapping[str, Any]) -> bool:
+    """Whether Ray's files in a launch are of this zotune; an empty record tells nothing."""
+    return not record or "format" in record
 
 
 def _require_trusted(folder: Path) -> None:
@@ -103,17 +124,26 @@ def launches_of(study: Study, storage: Path) -> list[Launch]:
     """
     found = []
     for file in (storage.absolute() / study.name).glob(f"*/{STUDY_FILE}"):
-        record, text = _record(file.parent), file.read_text(encoding="utf-8")
-        if _what_runs(text) == _what_runs(study.to_yaml()):
-            state = str(record.get("state", INTERRUPTED))
+        record = _record(file.parent)
+        state = str(record.get("state", INTERRUPTED))
+        usable = state == FINISHED or _resumable(record)
+        if usable and _runs_the_same(file.parent, study):
             found.append(Launch(study, storage.absolute(), file.parent.name, state, record))
     open_ = [launch for launch in found if not _is_locked(launch.folder)]
     return sorted(open_, key=lambda launch: (str(launch.notes.get("started", "")), launch.id))
 
 
-def _what_runs(text: str) -> dict[str, Any]:
+def _runs_the_same(folder: Path, study: Study) -> bool:
+    try:
+        return _what_runs(_study_of(folder)) == _what_runs(study)
+    except ZotuneError:
+        return False  # a study that cannot be run today
+
+
+def _what_runs(study: Study) -> dict[str, Any]:
     said = ("question", "claims", "tuning")
-    return {key: value for key, value in parse_document(text).data.items() if key not in said}
+    data = parse_document(study.to_yaml(complete=True)).data
+    return {key: value for key, value in data.items() if key not in said}
 
 
 @contextmanager
@@ -136,8 +166,16 @@ def extended_launch(
 
 
 def _study_of(folder: Path) -> Study:
+    """The study of a launch, with the defaults that it was started with."""
+    record = _record(folder)
+    if record.get("format", FORMAT) != FORMAT:
+        raise LaunchError(
+            f"launch {folder.name} has format {record['format']!r}, and this zotune reads {FORMAT} "
+            "and launches without one; use the version that wrote it"
+        )
     text = (folder / STUDY_FILE).read_text(encoding="utf-8")
-    return Study(**parse_document(text, str(folder / STUDY_FILE)).data)
+    data = parse_document(text, str(folder / STUDY_FILE)).data
+    return Study(**completed(data, record))
 
 
 def _find(

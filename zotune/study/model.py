@@ -26,6 +26,7 @@ from zotune.study.points import (
     place,
 )
 from zotune.study.shape import (
+    FORMAT,
     NAMES,
     OPTUNA,
     RANDOM,
@@ -95,9 +96,16 @@ class Study(Shape):
         """The mapping that a file would hold, without what was left out."""
         return self.model_dump(exclude_unset=True)
 
-    def to_yaml(self) -> str:
-        """The study as a file."""
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+    def to_yaml(self, *, complete: bool = False) -> str:
+        """The study as a file.
+
+        Args:
+            complete: with every key that decides what runs, also where it has its default.
+        """
+        said = {"claims", "tuning"}
+        whole = self.model_dump(exclude=said) if complete else {}
+        data = {"format": FORMAT} | whole | self.to_dict() | {"format": FORMAT}
+        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
     @cached_property
     def axes(self) -> dict[str, Axis]:

@@ -171,7 +171,8 @@ def _tuner(launch: Launch, callbacks: Sequence[Any], resume: bool) -> tune.Tuner
     restored = _restored(launch, known) if resume else None
     if restored is not None:
         return restored
-    known |= carried(launch.folder)  # of trials that were begun, and that Tune has lost
+    # of trials that were begun, and that Tune has lost
+    known |= carried(launch.folder, launch.study)
     return build_tuner(
         launch.study,
         storage_path=launch.storage,
@@ -197,7 +198,7 @@ def _carried(launch: Launch) -> dict[str, str]:
     from zotune.study.carrying import carried
 
     before = launch.notes.get("continues")
-    return carried(launch.folder.parent / str(before)) if before else {}
+    return carried(launch.folder.parent / str(before), launch.study) if before else {}
 
 
 def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
@@ -209,7 +210,8 @@ def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
     if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
         return None
     return tune.Tuner.restore(
-        str(launch.folder), trainable=bound_trainable(launch.study, carried=known)
+        str(launch.folder),
+        trainable=bound_trainable(launch.study, carried=known, shared=launch.study.config),
     )
 
 

@@ -20,6 +20,8 @@ from zotune.study.studyfile import Complaint, Path_
 GRID, RANDOM, OPTUNA = "grid", "random", "optuna"
 NO_SCHEDULER, ASHA, MEDIAN = "none", "asha", "median"
 ROWS, TRIALS = "rows", "trials"
+FORMAT = 2
+"""Of study files; a file that names none is read like one of this format."""
 
 
 def _number(value: Any) -> Any:
@@ -71,6 +73,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 class Shape(Part):
     """The keys of a study."""
 
+    format: Whole = Field(FORMAT, ge=1)
     name: str = Field(pattern=NAME)
     question: str = ""
     problem: dict[str, Any]
@@ -114,6 +117,17 @@ STUDY_WIDE = [key for key in TOP if key in Config.model_fields and key != "probl
 """Settings that all trials of a study share."""
 SETTINGS = [key for key in Config.model_fields if key not in (*STUDY_WIDE, "problem", "replicate")]
 """Settings that may be fixed or searched."""
+
+
+def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
+    """Whether the study is of a format that is not known yet; its keys then say nothing."""
+    written = data.get("format")
+    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
+        yield Complaint(
+            ("format",),
+            f"format must be at most {FORMAT}, got {written}; "
+            "the file was written for a later zotune, use that one",
+        )
 
 
 def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
@@ -272,7 +286,10 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
             yield str(error)
 
 
-NAMES = ("estimator", "directions", "difference", "step")
+NAMES = (
+    *("estimator", "directions", "difference", "update", "step", "schedule", "embedding_rows"),
+    "memory",
+)
 FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
 """Distributions of numbers with a fraction, and those of whole numbers in their place."""
 

@@ -119,15 +119,20 @@ def trial_folder(trial: Trial) -> str:
 
 
 def bound_trainable(
-    study: Study, trainable: Any = None, carried: Mapping[str, str] | None = None
+    study: Study,
+    trainable: Any = None,
+    carried: Mapping[str, str] | None = None,
+    shared: Mapping[str, Any] | None = None,
 ) -> Any:
     """The trainable with a trial's share of the machine, and what its workers cannot know.
 
-    That is checkpoints that trials begin at, and what the user has registered here.
+    That is checkpoints that trials begin at, what the user has registered here, and settings for
+    trials that leave them out.
     """
     resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
     chosen = trainable or ZOTrainable
-    told = {"carried": dict(carried or {}), "own": {} if trainable else own_entries()}
+    told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
+    told["own"] = {} if trainable else own_entries()
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)

@@ -45,16 +45,19 @@ class ZOTrainable(tune.Trainable):
         data: Any = None,
         carried: Mapping[str, str] | None = None,
         own: Own | None = None,
+        shared: Mapping[str, Any] | None = None,
     ) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent.
 
         ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
-        driver has registered.
+        driver has registered; ``shared`` the settings of a resumed launch, for what its trials
+        leave out.
         """
         adopt(own or {})
         self._source = source
         self._data = data
         self._carried = carried or {}
+        self._shared = shared or {}
         self._built: tuple[str, AnyObjective] | None = None
         self._begin(config)
 
@@ -106,9 +109,10 @@ class ZOTrainable(tune.Trainable):
         return self._state
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
-        merged = {**self.defaults, **settings}
+        merged = {**self._shared, **self.defaults, **settings}
         if self._source is None:
-            merged["problem"] = problem_mapping(_plain(merged.get("problem")))
+            problem = problem_mapping(_plain(merged.get("problem")))
+            merged["problem"] = {**self._shared.get("problem", {}), **problem}
         return parse_config(_plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:

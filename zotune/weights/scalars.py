@@ -57,15 +57,30 @@ class ScalarLog:
         path = Path(path)
         path = path / SCALARS_FILE if path.is_dir() else path
         try:
-            found: dict[str, Any] = json.loads(path.read_bytes())
-            if found.pop("format") != FORMAT:
-                raise ValueError("of another format")
-            return cls(**found)
+            return cls(**_of_today(json.loads(path.read_bytes())))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"{path} is not a scalar log of this zotune ({error}); it should be {SCALARS_FILE} "
-                "beside a checkpoint"
+                f"{path} is not a scalar log that this zotune can read: {error}; it should be "
+                f"{SCALARS_FILE} beside a checkpoint"
             ) from None
+
+
+def _of_today(found: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a log of this format or the one before, which knew momentum and plain descent.
+
+    Under format 2 momentum also moved rows that a batch does not see, which it no longer does.
+    """
+    written = found.pop("format")
+    if written == FORMAT:
+        return found
+    if written != 2:
+        raise ValueError(f"its format is {written!r}, not {FORMAT} or 2")
+    if found["momentum"]:
+        raise ValueError(
+            "it is of format 2 with momentum, which moved embedding rows that a batch does not see "
+            "and no longer does; take the weights from the checkpoint beside it"
+        )
+    return {**found, "update": "sgd"}
 
 
 @torch.no_grad()

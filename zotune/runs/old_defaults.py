@@ -1,0 +1,76 @@
+"""What settings and options were under older formats, where a file leaves them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DEFAULTS_1: Mapping[str, Any] = {
+    "estimator": "align",
+    "q": 1,
+    "directions": "gaussian",
+    "difference": "forward",
+    "mu": None,
+    "update": "sgd",
+    "step": "theory",
+    "eta": None,
+    "bounds": None,
+    "scale": None,
+    "L": None,
+    "count": "directions",
+    "replicates": 1,
+    "replicate": 0,
+    "seed": 0,
+    "report_every": None,
+    "points": 320,
+    "block_bytes": 2**29,
+    "schedule": "constant",
+    "warmup": 0.0,
+    "clip": None,
+    "momentum": 0.0,
+    "embedding_rows": "seen",
+    "memory": "auto",
+    "curve": False,
+    "diagnostics": False,
+}
+"""Every setting under format 1; ``update`` and ``bounds`` were not there, and were this in effect.
+
+A setting that is new in the configuration is added here with the value that it had in effect.
+"""
+PROBLEM_DEFAULTS_1: Mapping[str, Mapping[str, Any]] = {
+    "language-model": {
+        "model": "tiny-qwen3",
+        "revision": "main",
+        "dataset": "made-reviews",
+        **dict.fromkeys(("validation", "text", "label", "labels", "template", "words")),
+        "head": "linear",
+        "pooling": "last",
+        "trainable": "all",
+        "lora_rank": 8,
+        "lora_alpha": 16.0,
+        "batch": 16,
+        "max_length": None,
+        "train_size": None,
+        "validation_size": None,
+        "dtype": "float32",
+        "seed": 0,
+    },
+    "logistic": {"dim": 1000, "samples": 1000, "seed": 0, "dtype": "float64"},
+    "quadratic": {
+        "dim": 1000,
+        "seed": 0,
+        "condition": None,
+        "epsilon": 0.001,
+        "dtype": "float64",
+    },
+    "rosenbrock": {"dim": 1000, "seed": 0, "start": "half-normal", "dtype": "float64"},
+    "stochastic-logistic": {
+        "dim": 1000,
+        "samples": 5000,
+        "batch": 64,
+        "rho": 0.001,
+        "seed": 0,
+        "dtype": "float64",
+    },
+}
+"""Every option of the problems under format 1."""

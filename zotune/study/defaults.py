@@ -1,0 +1,58 @@
+"""The defaults that a launch was started with: a default that changes later does not change it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from zotune.config import Config
+from zotune.objectives import PROBLEMS
+from zotune.runs.old_defaults import DEFAULTS_1, PROBLEM_DEFAULTS_1
+from zotune.study.points import PROBLEM, place
+from zotune.study.shape import STUDY_WIDE
+
+FORMAT = 2
+"""Of launch.json; without one, the launch was written before there were formats."""
+
+
+def defaults_of(problem: str) -> dict[str, Any]:
+    """What every setting is unless told, and every option of the problem that JSON can hold."""
+    fields = {k: field for k, field in Config.model_fields.items() if not field.is_required()}
+    settings = {key: field.default for key, field in fields.items() if key != "problem"}
+    options = PROBLEMS[problem].options if problem in PROBLEMS else {}
+    return settings | {PROBLEM + key: v for key, v in options.items() if _is_plain(v)}
+
+
+def saved_defaults(record: Mapping[str, Any], problem: str) -> dict[str, Any]:
+    """The defaults of a launch by its record, or those of format 1; none without a record."""
+    if not record or "format" in record:
+        return dict(record.get("defaults", {}))
+    options = PROBLEM_DEFAULTS_1.get(problem, {})
+    return {**DEFAULTS_1, **{PROBLEM + key: value for key, value in options.items()}}
+
+
+def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """A launch's study with what it leaves out, wherever a default has changed since."""
+    given = data.get("problem")
+    problem = given if isinstance(given, Mapping) else {"name": given}
+    name = str(problem.get("name"))
+    fixed, space = data.get("fixed") or {}, data.get("space") or {}
+    told = {*data, *fixed, *space, *(PROBLEM + option for option in problem)}
+    now = json.loads(json.dumps(defaults_of(name)))
+    saved = saved_defaults(record, name)
+    missing = [key for key in saved if key in now and key not in told]
+    changed = {key: saved[key] for key in missing if saved[key] != now[key]}
+    if not changed:
+        return dict(data)
+    wide = {k: v for k, v in changed.items() if k in STUDY_WIDE or k.startswith(PROBLEM)}
+    rest = {key: value for key, value in changed.items() if key not in wide}
+    return place({**data, "problem": problem, "fixed": {**fixed, **rest}}, wide)
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
