@@ -7,10 +7,6 @@ tells them again, without an evaluation, and goes on bit for bit, from inside a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,25 +21,10 @@ from zotune.descent import Descent
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.iterates import Program, Request, View, run
 from zotune.iterates.vectors import Vectors
+from zotune.loop.gradient_free import gradient_free
 
 VALUES = "auto.values"
 """All values that the descent was told, in their order."""
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
-
-def _gradient_free(
-    method: Callable[Concatenate[AutoLane, P], Result],
-) -> Callable[Concatenate[AutoLane, P], Result]:
-    """Keep autograd out of a method."""
-
-    @wraps(method)
-    def call(lane: AutoLane, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        with torch.inference_mode() if lane.iterate.pure else torch.no_grad():
-            return method(lane, *args, **kwargs)
-
-    return call
 
 
 class AutoLane:
@@ -72,7 +53,7 @@ class AutoLane:
         self._live: tuple[int, Descent] | None = None
         """The descent, and how many values it was told."""
 
-    @_gradient_free
+    @gradient_free
     def init(self) -> LaneState:
         """The state after the value at the start, which is the first that is charged."""
         return run(self.begin())
@@ -103,17 +84,17 @@ class AutoLane:
         first = state.but(ledger=Ledger(), steps=0, q=0)
         return state.but(curve=state.curve.append(self._observation(first)))
 
-    @_gradient_free
     def adopt(self, state: LaneState) -> LaneState:
-        """A state of another configuration begins a descent at its best point."""
-        return state if VALUES in state.memory else self._adopted(state)
+        """A state that this configuration can continue from: one of its own kind."""
+        if VALUES not in state.memory:
+            raise ConfigError(
+                "update 'auto' cannot continue from a run with another update; start it anew"
+            )
+        return state
 
+    @gradient_free
     def step(self, state: LaneState) -> LaneState:
         """Everything that can be evaluated side by side, and what follows from it."""
-        return self._stepped(state)
-
-    @_gradient_free
-    def _stepped(self, state: LaneState) -> LaneState:
         return run(self.stepping(state))
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
@@ -149,7 +130,7 @@ class AutoLane:
         points = torch.from_numpy(asked).to(self.iterate.dtype)[None].to(self.iterate.device)
         return self.iterate.trial(state, View(state.steps, self.iterate.dim), points)
 
-    @_gradient_free
+    @gradient_free
     def advance(self, state: LaneState, until: int | None = None) -> LaneState:
         """Go on until so much is spent, or until nothing more is asked; the end is recorded."""
         goal = self.config.budget if until is None else until
@@ -173,7 +154,7 @@ class AutoLane:
         """running, or exhausted where nothing more is asked."""
         return EXHAUSTED if self._descent(state).done else RUNNING
 
-    @_gradient_free
+    @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
         """What is known of the state as it is; nothing is looked at."""
         return state, self._observation(state)
@@ -211,11 +192,6 @@ class AutoLane:
         seed = self.config.seed * 1_000_003 + self.config.replicate
         box, scale = self.config.box(self.iterate.dim), self.config.scale
         return Descent(start, self.config.budget, box, scale=scale, seed=seed)
-
-    def _adopted(self, state: LaneState) -> LaneState:
-        raise ConfigError(
-            "update 'auto' cannot continue from a run with another update; start it anew"
-        )
 
     def _vector(self, x: np.ndarray) -> Tensor:
         it = self.iterate

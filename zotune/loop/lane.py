@@ -6,10 +6,6 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
-
 import torch
 from torch import Tensor
 
@@ -25,6 +21,7 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.iterates import Answer, Iterate, Program, View, run
 from zotune.iterates.vectors import finite, some_are_equal
 from zotune.loop.curvature import estimate_curvature, probes_for, probing_cost
+from zotune.loop.gradient_free import gradient_free
 from zotune.loop.noise import LOOKS, alike, refuse_noise
 from zotune.steps import LEVEL, StepRule, schedule_factor
 
@@ -32,22 +29,6 @@ PROBING = -1
 """The step under whose address curvature is probed before the first."""
 LONGEST_WALK = 64
 """The most steps between two checks for values that are not finite."""
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
-
-def _gradient_free(
-    method: Callable[Concatenate[Lane, P], Result],
-) -> Callable[Concatenate[Lane, P], Result]:
-    """Keep autograd out of a method; its very bookkeeping where the objective cannot want it."""
-
-    @wraps(method)
-    def call(lane: Lane, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        with torch.inference_mode() if lane.iterate.pure else torch.no_grad():
-            return method(lane, *args, **kwargs)
-
-    return call
 
 
 class Lane:
@@ -92,7 +73,7 @@ class Lane:
         """Everything was told."""
         return {}
 
-    @_gradient_free
+    @gradient_free
     def init(self) -> LaneState:
         """The state before the first step: its loss looked at, curvature probed where needed."""
         return run(self.begin())
@@ -124,7 +105,7 @@ class Lane:
             state = self._recorded(state, self._observation(state))
         return (yield from self.adopting(state))
 
-    @_gradient_free
+    @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
         """A state, maybe of another configuration, made ready to continue under this one."""
         return run(self.adopting(state))
@@ -144,7 +125,7 @@ class Lane:
             return (yield from self._probed(state))
         return state
 
-    @_gradient_free
+    @gradient_free
     def step(self, state: LaneState) -> LaneState:
         """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
         self.iterate.require_at(state)
@@ -245,7 +226,7 @@ class Lane:
             best_x=torch.where(better[:, None], points, state.best_x),
         )
 
-    @_gradient_free
+    @gradient_free
     def advance(self, state: LaneState, until: int | None = None) -> LaneState:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
         goal = self.config.budget if until is None else until
@@ -313,7 +294,7 @@ class Lane:
             return DIVERGED
         return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
 
-    @_gradient_free
+    @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
         """What is known of the state as it is, and the state that has counted this look."""
         return run(self.reporting(state))

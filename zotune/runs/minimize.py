@@ -52,11 +52,11 @@ def minimize(
 ) -> Run:
     """Minimise a function with its values only, within a budget of evaluations.
 
-    With nothing else said, everything is chosen (see ``zotune.descent``): the run never ends above
-    its start, and a value of inf or NaN is a rejected point. Any setting of the configuration
-    (estimator, q, step, eta, …; ``zotune list`` shows them) makes it the instrument instead,
-    x ← x − η U c(v, U), with v the differences along the q directions of the block U and c the
-    estimator's coefficients, and what is not said has its default there.
+    With nothing else said, everything is chosen (see ``zotune.descent``): a deterministic function
+    never ends above its start, and a value of inf or NaN is a rejected point. Any setting of the
+    configuration (estimator, q, step, eta, …; ``zotune list`` shows them) makes it the instrument
+    instead, x ← x − η U c(v, U), with v the differences along the q directions of the block U and
+    c the estimator's coefficients, and what is not said has its default there.
 
     Args:
         objective: a function of one vector if ``x0`` is given, an Objective (see

@@ -1,0 +1,27 @@
+"""Autograd is kept out of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Owner = TypeVar("Owner")
+
+
+def gradient_free(
+    method: Callable[Concatenate[Owner, P], Result],
+) -> Callable[Concatenate[Owner, P], Result]:
+    """Keep autograd out of a lane's method; its very bookkeeping where the objective is pure."""
+
+    @wraps(method)
+    def call(lane: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        iterate: Any = lane.iterate  # type: ignore[attr-defined]
+        with torch.inference_mode() if iterate.pure else torch.no_grad():
+            return method(lane, *args, **kwargs)
+
+    return call
