@@ -226,3 +226,21 @@ def test_update_and_step_are_chosen_together() -> None:
 def test_a_run_in_a_pipe_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     zotune.minimize(banana, [0.0, 0.0], budget=40)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_trial_that_chooses_sends_its_curve_once_and_resumes_bit_for_bit(tmp_path: Path) -> None:
+    settings = {"problem": {"name": "rosenbrock", "dim": 6}, "update": "auto", "step": "auto"}
+    settings |= {"count": "evaluations", "budget": 400, "replicates": 2, "curve": True}
+    trial = zotune.ZOTrainable(dict(settings))
+    rows = [trial.step() for _ in range(5)]
+    trial.save_checkpoint(str(tmp_path))
+    resumed = zotune.ZOTrainable(dict(settings))
+    resumed.load_checkpoint(str(tmp_path))
+    others = list(rows)
+    for one, its in ((trial, rows), (resumed, others)):
+        while not its[-1]["done"]:
+            its.append(one.step())
+    assert others == rows
+    points = [point["spent"] for row in rows for point in row["_zotune_curve"]]
+    assert points == sorted(set(points))
+    assert (points[0], points[-1]) == (0, 400)
