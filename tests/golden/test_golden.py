@@ -16,10 +16,13 @@ from tests.golden.configurations import (
 )
 
 GOLDEN = json.loads(RECORDED.read_text())
-pytestmark = pytest.mark.skipif(
-    GOLDEN["machine"] != machine(),
-    reason=f"bits were recorded with {GOLDEN['machine']}, this is {machine()}",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        GOLDEN["machine"] != machine(),
+        reason=f"bits were recorded with {GOLDEN['machine']}, this is {machine()}",
+    ),
+]
 
 
 CASES = {"vectors": (vector_cases, vector_digest), "weights": (weights_cases, weights_digest)}

@@ -286,10 +286,9 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
             yield str(error)
 
 
-NAMES = (
-    *("estimator", "directions", "difference", "update", "step", "schedule", "embedding_rows"),
-    "memory",
-)
+NAMES = ("estimator", "directions", "difference", "step")
+WORDS = (*NAMES, "update", "schedule", "embedding_rows", "memory")
+"""Settings that are words, of which there is no range."""
 FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
 """Distributions of numbers with a fraction, and those of whole numbers in their place."""
 
@@ -304,7 +303,7 @@ def _is_whole(key: str, problem: Any) -> bool:
 
 
 def _is_numeric(key: str) -> bool:
-    return key not in NAMES
+    return key not in WORDS
 
 
 def checked(key: str, value: Any, problem: Any) -> Any:
