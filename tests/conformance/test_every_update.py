@@ -151,3 +151,25 @@ def test_the_theory_s_step_is_refused_where_eta_is_a_length(name: str) -> None:
         return
     with pytest.raises(ConfigError, match=f"update '{name}' takes lengths"):
         parse_config(settings(name, step="theory"))
+
+
+@pytest.mark.parametrize(
+    ("name", "peer"),
+    [
+        ("sgd", lambda p: torch.optim.SGD(p, lr=0.1)),
+        ("momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
+        ("nesterov", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)),
+        ("adam", lambda p: torch.optim.Adam(p, lr=0.1)),
+    ],
+)
+def test_an_update_of_a_known_name_moves_as_torch_s_does(name: str, peer: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    parameter = torch.nn.Parameter(torch.zeros(6, dtype=torch.float64))
+    optimizer, mine = peer([parameter]), torch.zeros(6, dtype=torch.float64)
+    slots = {slot: torch.zeros_like(mine) for slot in UPDATES[name].slots}
+    for t in range(8):
+        g = torch.randn(6, dtype=torch.float64, generator=generator)
+        parameter.grad = g.clone()
+        optimizer.step()
+        mine -= UPDATES[name].move(g, slots, 0.1, t)
+        assert torch.allclose(mine, parameter.detach(), rtol=1e-12)
