@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from zotune.cli import main
 from zotune.cli.comparison import FIGURES
 from zotune.core.differences import DIFFERENCES
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
@@ -50,6 +51,7 @@ def test_list_as_json_names_everything_that_is_registered() -> None:
         "differences": list(DIFFERENCES),
         "updates": [*UPDATES, "auto"],
         "steps": list(STEPS),
+        "block sizes": list(BLOCK_SIZES),
         "problems": list(PROBLEMS),
     }
     formulas = {entry["name"]: entry["v"] for entry in entries["differences"]}

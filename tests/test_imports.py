@@ -9,7 +9,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
-    *("estimators", "steps", "updates", "config", "weights", "objectives", "iterates", "descent"),
+    *(
+        "estimators",
+        "blocksizes",
+        "steps",
+        "updates",
+        "config",
+        "choosing",
+        "weights",
+        "objectives",
+        "iterates",
+        "descent",
+    ),
     *("loop", "runs", "tune", "callbacks", "claims", "results", "study", "theory", "reporting"),
     *("language", "bench", "reproduction", "doctor", "cli"),
 )

@@ -39,11 +39,6 @@ class AutoLane:
     needs_smoothness = False
 
     def __init__(self, config: Config, iterate: Vectors) -> None:
-        if iterate.stochastic:
-            raise ConfigError(
-                f"update 'auto' needs a function of x alone, and {iterate.objective.name} draws a "
-                "mini-batch a step; give update='sgd' with a step and eta"
-            )
         self.config = config
         self.iterate = iterate
         self.budget = Budget(config.budget, config.count, iterate.difference)

@@ -13,7 +13,6 @@ from typing import Any
 from torch import Tensor
 
 from zotune.config import Config, parse_config
-from zotune.core.budget import EVALUATIONS
 from zotune.core.code import code_of
 from zotune.core.curve import ENDS
 from zotune.core.names import RUNNING, STOPPED
@@ -30,7 +29,6 @@ from zotune.objectives import (
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run
-from zotune.steps import AUTO
 from zotune.weights.objective import WeightsObjective
 
 Problem = Objective | WeightsObjective | str | Mapping[str, Any] | Callable[[Tensor], Any]
@@ -90,7 +88,7 @@ def minimize(
     told: dict[str, Any] = {"budget": budget} | settings
     bounds = bounds if bounds is not None else getattr(found, "bounds", None)
     told |= {} if bounds is None else {"bounds": bounds}
-    config = parse_config(chosen_settings(told, found) | {"problem": problem})
+    config = parse_config(told | {"problem": problem})
     loop = Loop(config, found, x0)
     about = {"code": code_of(found), "start": loop.iterate.start_digest()}
     with Bar(loop.config.budget, shown=progress) as bar:
@@ -102,20 +100,6 @@ def minimize(
             stop=Stop(target, seconds),
             bar=bar,
         )
-
-
-FREE = {
-    *("budget", "bounds", "scale", "count", "replicates", "replicate", "seed", "report_every"),
-    "points",
-}
-"""Settings that leave it to the run how it descends."""
-
-
-def chosen_settings(told: Mapping[str, Any], found: Any = None) -> dict[str, Any]:
-    """The settings of a run; where none says how to descend, and it can be chosen, it is."""
-    chooses = not (told.keys() - FREE) and not getattr(found, "draws_batches", False)
-    auto = {"update": AUTO, "step": AUTO, "count": EVALUATIONS} if chooses else {}
-    return auto | dict(told)
 
 
 @dataclass(frozen=True)

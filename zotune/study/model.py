@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
-from zotune.config import Config, parse_config
+from zotune.choosing import resolve
+from zotune.config import FREE, Config, parse_config, with_choices
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
+from zotune.steps import STEPS
 from zotune.study.points import (
+    PROBLEM,
     Axis,
     Point,
     Sampler,
     block_problem,
     combinations,
+    dimension,
     label,
     located,
+    over_weights,
     parse_axis,
     place,
 )
@@ -121,6 +126,9 @@ class Study(Shape):
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
+        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
+        if not told - FREE:
+            return with_choices(place(given, fixed))
         named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
         return place(named | given, fixed)
 
@@ -277,8 +285,13 @@ DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "proble
 
 
 def _cost(config: Config) -> int:
+    dim = dimension(config.problem)
+    config, _ = resolve(config, dim, batches=over_weights(config.problem))
+    if config.chooses:
+        return min(config.budget, 2 * dim)
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    return min(config.budget, budget.cost(config.q))
+    most = budget.cost(config.block_rule.most) + STEPS[config.step].most_trials
+    return min(config.budget, most)
 
 
 def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Study:
