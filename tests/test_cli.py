@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.cli import main
 from zotune.cli.comparison import FIGURES
 from zotune.core.differences import DIFFERENCES
-from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
