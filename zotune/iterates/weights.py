@@ -22,6 +22,7 @@ from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
 from zotune.updates import Move, Update
 from zotune.weights.block import Shelf, TileBlock
@@ -162,7 +163,26 @@ class Weights:
                 )
             return Answer(values.to(self.device))
 
-        return Request(evaluate)
+        return Request(evaluate, parts=lambda: self._parts(view, block))
+
+    def _parts(self, view: View, block: TileBlock) -> Parts:
+        """A step's losses, each apart."""
+        n = self.difference.evaluations(block.q)
+        begun = False
+
+        def evaluate(part: int) -> Answer:
+            nonlocal begun
+            with saying_what_to_lower(self.config):
+                if not begun:
+                    self.probe.begin(view.payload.batch, view.payload.layout)
+                    begun = True
+                loss = self.probe.value(view.payload.batch, block, self.difference, part)
+            return Answer(_number(loss))
+
+        def join(answers: Sequence[Answer]) -> Answer:
+            return Answer(torch.stack([a.values for a in answers], -1).to(self.device))
+
+        return Parts(n, evaluate, join)
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """Weights have no points beside those of their directions."""
@@ -200,7 +220,9 @@ class Weights:
 
     def look(self, state: LaneState) -> Request | None:
         """Loss and whatever else there is on the held-out data."""
-        return None if state.lost else Request(self._validated, charged=False)
+        if state.lost:
+            return None
+        return Request(self._validated, charged=False, parts=lambda: one_part(self._validated))
 
     def _validated(self) -> Answer:
         seen = {name: _number(value) for name, value in self.objective.validate().items()}

@@ -9,6 +9,7 @@ from zotune.config import Config
 from zotune.core.curve import rows_on_grid, together
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, State
+from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, iterate_for
 from zotune.iterates.vectors import Vectors
 from zotune.loop.auto import AutoLane
@@ -27,14 +28,19 @@ class Loop:
         config: the checked configuration.
         objective: what is minimised, over vectors or over the weights of a module.
         x0: the start of vectors, (d,) or (replicates, d); the objective's own unless given.
+        evaluator: who answers the requests of the run; this process unless given.
     """
 
-    def __init__(self, config: Config, objective: Any, x0: Any = None) -> None:
+    def __init__(
+        self, config: Config, objective: Any, x0: Any = None, evaluator: Evaluator = SERIAL
+    ) -> None:
         self.config = config
         self.objective = objective
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
-            _one_a_replicate(config, whole) if config.chooses else (Lane(config, whole),)
+            _one_a_replicate(config, whole, evaluator)
+            if config.chooses
+            else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum = whole.minimum
@@ -140,11 +146,12 @@ class Loop:
         return zip(self.lanes, state.lanes, strict=True)
 
 
-def _one_a_replicate(config: Config, whole: Iterate) -> tuple[AutoLane, ...]:
+def _one_a_replicate(config: Config, whole: Iterate, evaluator: Evaluator) -> tuple[AutoLane, ...]:
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
     lanes = []
     for row, at in enumerate(config.rows):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
-        lanes.append(AutoLane(alone, Vectors(alone, whole.objective, whole.begins_at[row])))
+        vector = Vectors(alone, whole.objective, whole.begins_at[row])
+        lanes.append(AutoLane(alone, vector, evaluator))
     return tuple(lanes)

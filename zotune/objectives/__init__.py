@@ -29,6 +29,8 @@ AnyObjective: TypeAlias = "Objective | WeightsObjective"
 """A function of a vector, or of the weights of a module."""
 DTYPES = ("float64", "float32")
 TORCH, NUMPY = "torch", "numpy"
+POINTS_PER_CALL, BYTES_PER_CALL = 64, 2**25
+"""The most that a worker evaluates in one call, where a function takes many points at once."""
 _ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
 """Errors of a user's function that may come from being called with a tensor."""
 
@@ -57,6 +59,11 @@ class Objective:
     """Lower and upper bounds of x, numbers or vectors."""
     failed = 0
     """Evaluations that have failed so far."""
+
+    @property
+    def points_per_call(self) -> int:
+        """Points that workers evaluate in one call, however many workers there are."""
+        return max(1, min(POINTS_PER_CALL, BYTES_PER_CALL // (self.dim * self.dtype.itemsize)))
 
     @property
     def draws_batches(self) -> bool:
@@ -139,6 +146,11 @@ class CallableObjective(Objective):
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
         """Whether the function gets numpy arrays; None until its first call has told."""
         self._start = super().start() if start is None else self._checked_start(start)
+
+    @property
+    def points_per_call(self) -> int:
+        """One, unless the function takes many."""
+        return super().points_per_call if self.batched else 1
 
     def start(self) -> Tensor:
         """As given, or zero."""

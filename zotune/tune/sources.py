@@ -120,6 +120,11 @@ class ModuleObjective(Objective):
         dim = sum(p.numel() for p in self._shapes.values())
         super().__init__(type(module).__name__, dim, dtype=dtypes.pop(), device=device)
 
+    @property
+    def points_per_call(self) -> int:
+        """Rows are evaluated one by one."""
+        return 1
+
     def values(self, points: Tensor) -> Tensor:
         """The loss with each row of ``points`` for the parameters."""
         losses = [self._loss(point) for point in points]

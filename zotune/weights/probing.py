@@ -41,6 +41,13 @@ class Probe(ABC):
                 values[0, column] = self.side(batch, block, query, sign * self.mu)
         return values
 
+    def value(self, batch: Batch, block: TileBlock, difference: Difference, column: int) -> float:
+        """One of the losses of a step that has begun."""
+        if column < difference.per_step:
+            return self.center(batch)
+        side, query = divmod(column - difference.per_step, block.q)
+        return self.side(batch, block, query, difference.signs[side] * self.mu)
+
     @abstractmethod
     def begin(self, batch: Batch, layout: Layout) -> None:
         """Look at a mini-batch, and where the vector's coordinates are, before the first side."""
