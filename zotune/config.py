@@ -26,7 +26,15 @@ from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO, LEVEL, SCHEDULES, STEPS, THEORY
 from zotune.updates import UPDATES, Update
 
-NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
+NOT_OF_THE_RUN = {
+    "budget",
+    "report_every",
+    "curve",
+    "diagnostics",
+    "block_bytes",
+    "memory",
+    "workers",
+}
 """Settings in which a run may differ from the one that it goes on from."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
@@ -35,7 +43,7 @@ MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
 NUMBERS = {
     *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
-    *("points", "scale"),
+    *("points", "scale", "workers"),
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("embedding_rows", "memory")
@@ -108,6 +116,8 @@ class Config(BaseModel):
     """Index of the first."""
     seed: int = 0
     """Of the directions; configurations with one seed share their draws."""
+    workers: int = Field(0, ge=0)
+    """Ray workers that share the evaluations of a run; 0: all in one process."""
     report_every: int | None = Field(None, ge=1)
     """Spent budget between two rows; None: a sixteenth of the budget."""
     points: int = Field(GRID_POINTS, ge=2, le=GRID_POINTS)

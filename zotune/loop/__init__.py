@@ -45,6 +45,11 @@ class Loop:
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum = whole.minimum
 
+    def answer_with(self, evaluator: Evaluator) -> None:
+        """Let somebody else answer the requests from now on."""
+        for lane in self.lanes:
+            lane.evaluator = evaluator
+
     @property
     def newest(self) -> State:
         """The state after the last whole step, for a caller whose objective has raised."""

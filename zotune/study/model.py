@@ -121,6 +121,8 @@ class Study(Shape):
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
+        if self.resources.workers:
+            given["workers"] = self.resources.workers
         named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
         return place(named | given, fixed)
 
@@ -148,6 +150,12 @@ class Study(Shape):
     def size(self) -> int:
         """The number of trials."""
         return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def most_workers(self) -> int:
+        """The most evaluation workers that a trial has."""
+        axis = self.axes.get("workers", [self.config.get("workers", 0)])
+        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
 
     @property
     def largest_step(self) -> int:

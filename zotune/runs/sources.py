@@ -87,12 +87,13 @@ class Source:
             return deepcopy(target)
         if isinstance(target, Objective):
             return target
-        fn = target if data is None else partial(_with_data, target, data)
+        fn = target if data is None else partial(with_data, target, data)
         dim = positive_int("dim", self.dim)
         return objective(fn, dim, device=device, name=self.name)
 
 
-def _with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
+def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
+    """Call a function with its data."""
     return fn(x, data)
 
 
