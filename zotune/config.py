@@ -27,13 +27,21 @@ from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO, LEVEL, SCHEDULES, STEPS, THEORY
 from zotune.updates import UPDATES, Update
 
-NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
+NOT_OF_THE_RUN = {
+    "budget",
+    "report_every",
+    "curve",
+    "diagnostics",
+    "block_bytes",
+    "memory",
+    "workers",
+}
 """Settings in which a run may differ from the one that it goes on from."""
 ESTIMATOR, Q = "align", 1
 """Of a run that states something of how it descends, but not these."""
 FREE = {
     *("problem", "budget", "bounds", "scale", "count", "replicates", "replicate", "seed"),
-    *("report_every", "points", "curve"),
+    *("report_every", "points", "curve", "workers"),
 }
 """Settings that leave it to the run how it descends."""
 REPORTS = 16
@@ -43,7 +51,7 @@ MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
 NUMBERS = {
     *("mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
-    *("points", "scale"),
+    *("points", "scale", "workers"),
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("embedding_rows", "memory")
@@ -116,6 +124,8 @@ class Config(BaseModel):
     """Index of the first."""
     seed: int = 0
     """Of the directions; configurations with one seed share their draws."""
+    workers: int = Field(0, ge=0)
+    """Ray workers that share the evaluations of a run; 0: all in one process."""
     report_every: int | None = Field(None, ge=1)
     """Spent budget between two rows; None: a sixteenth of the budget."""
     points: int = Field(GRID_POINTS, ge=2, le=GRID_POINTS)

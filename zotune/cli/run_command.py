@@ -116,7 +116,7 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         study = load_study(request.study, settings=request.settings)
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources)
+            require_room_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(

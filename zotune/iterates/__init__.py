@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zotune.core.differences import Difference
     from zotune.core.state import LaneState
     from zotune.directions import Directions
+    from zotune.iterates.parts import Parts
     from zotune.updates.motion import Motion
 
 
@@ -47,6 +48,8 @@ class Request:
     points: Callable[[], Tensor] | None = None
     """The points, (replicates, n, d), for evaluators elsewhere; None where they cannot be told."""
     charged: bool = True
+    parts: Callable[[], Parts] | None = None
+    """The request in parts that can be evaluated apart; None: it is one."""
 
 
 class Trial(NamedTuple):
@@ -60,18 +63,6 @@ class Trial(NamedTuple):
 Result = TypeVar("Result")
 Program = Generator[Request, Answer, Result]
 """A part of the loop: it asks for evaluations and ends with a result."""
-
-
-def run(program: Program[Result]) -> Result:
-    """Run a program with evaluations in this process."""
-    answer = None
-    while True:
-        try:
-            request = program.send(answer) if answer is not None else next(program)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        answer = request.evaluate()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
 from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
@@ -97,7 +99,18 @@ class Vectors:
                 return Answer(values, gradient)
             return Answer(self.prober.values(state.x, view.step, block, alive))
 
-        return Request(evaluate, points)
+        first = 0 if center else self.difference.per_step
+
+        def parts() -> Parts:
+            columns = self.difference.evaluations(block.q) - first
+            return self._parts(
+                state,
+                columns,
+                view.step,
+                lambda at: self.prober.some_points(state.x, block, at.shifted(first)),
+            )
+
+        return Request(evaluate, points, parts=parts)
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (replicates, q)."""
@@ -105,7 +118,35 @@ class Vectors:
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """f as the step sees it at other points, (replicates, n, d)."""
-        return Request(lambda: Answer(self.prober.sample(points, view.step)), points=lambda: points)
+        return Request(
+            lambda: Answer(self.prober.sample(points, view.step)),
+            lambda: points,
+            parts=lambda: self._parts(
+                state,
+                points.shape[1],
+                view.step,
+                lambda at: points[at.rows, at.columns.start : at.columns.stop],
+                every=True,
+            ),
+        )
+
+    def _parts(
+        self,
+        state: LaneState,
+        columns: int,
+        step: int,
+        points: Callable[[Place], Tensor],
+        *,
+        every: bool = False,
+    ) -> Parts:
+        """Points as a step sees them, in parts; of replicates that run, or of every one."""
+        runs = range(self.replicates) if every or not state.lost else _running(state)
+        places = cut(runs, columns, self.objective.points_per_call)
+
+        def values(at: Place, points: Tensor) -> Tensor:
+            return self.objective.sample(self.prober.batch_keys[at.rows], step)(points)
+
+        return parts_of_values(places, (self.replicates, columns), points, values)
 
     def sample(self, points: Tensor, step: int) -> Tensor:
         """f as a step sees it, (replicates, n, d) → (replicates, n)."""
@@ -147,9 +188,24 @@ class Vectors:
         if not bool(alive.any()):
             return None
         if not self.stochastic:
-            points = lambda: state.x[:, None]  # noqa: E731
-            return Request(lambda: Answer(self._losses(state, alive)), points, charged=False)
-        return Request(lambda: self._look_at_both(state, alive), charged=False)
+            return Request(
+                lambda: Answer(self._losses(state, alive)),
+                lambda: state.x[:, None],
+                charged=False,
+                parts=lambda: self._look_in_parts(state),
+            )
+        both = partial(self._look_at_both, state, alive)
+        return Request(both, charged=False, parts=lambda: one_part(both))
+
+    def _look_in_parts(self, state: LaneState) -> Parts:
+        """The loss of replicates that still run, some of them in a part."""
+        return parts_of_values(
+            cut(_running(state), 1, self.objective.points_per_call),
+            (self.replicates, 1),
+            lambda at: state.x[at.rows, None],
+            lambda at, points: self.losses(points[:, 0])[:, None],
+            looks=True,
+        )
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
         """‖∇f‖² where it is known, and the loss of the average iterate."""
@@ -321,6 +377,12 @@ class Vectors:
 @iterate_of.register
 def _(objective: Objective, config: Config, x0: Any = None) -> Vectors:
     return Vectors(config, objective, x0)
+
+
+def _running(state: LaneState) -> list[int]:
+    """Replicates that have not diverged."""
+    rows: list[int] = (~state.diverged).nonzero().flatten().tolist()
+    return rows
 
 
 def some_are_equal(values: Tensor) -> bool:

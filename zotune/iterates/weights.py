@@ -23,6 +23,7 @@ from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.estimators import ESTIMATORS
 from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
 from zotune.updates.motion import Motion
 from zotune.weights.block import Shelf, TileBlock
@@ -165,7 +166,26 @@ class Weights:
                 )
             return Answer(values.to(self.device))
 
-        return Request(evaluate)
+        return Request(evaluate, parts=lambda: self._parts(view, block))
+
+    def _parts(self, view: View, block: TileBlock) -> Parts:
+        """A step's losses, each apart."""
+        n = self.difference.evaluations(block.q)
+        begun = False
+
+        def evaluate(part: int) -> Answer:
+            nonlocal begun
+            with saying_what_to_lower(self.config):
+                if not begun:
+                    self.probe.begin(view.payload.batch, view.payload.layout)
+                    begun = True
+                loss = self.probe.column(view.payload.batch, block, self.difference, part)
+            return Answer(_number(loss))
+
+        def join(answers: Sequence[Answer]) -> Answer:
+            return Answer(torch.stack([a.values for a in answers], -1).to(self.device))
+
+        return Parts(n, evaluate, join)
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (1, q)."""
@@ -208,7 +228,9 @@ class Weights:
 
     def look(self, state: LaneState) -> Request | None:
         """Loss and whatever else there is on the held-out data."""
-        return None if state.lost else Request(self._validated, charged=False)
+        if state.lost:
+            return None
+        return Request(self._validated, charged=False, parts=lambda: one_part(self._validated))
 
     def _validated(self) -> Answer:
         seen = {name: _number(value) for name, value in self.objective.validate().items()}
@@ -271,7 +293,7 @@ class Weights:
             c_only = c[0].double().tolist() if motion.linear else a
             return self.updater.decrease(layout, tiles, view.step, c_only, motion=motion, eta=eta)
 
-        return Trial(Request(evaluate), decrease)
+        return Trial(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion

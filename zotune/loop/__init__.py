@@ -10,6 +10,7 @@ from zotune.config import Config
 from zotune.core.curve import rows_on_grid, together
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, State
+from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, iterate_for
 from zotune.iterates.vectors import Vectors
 from zotune.loop.auto import AutoLane
@@ -28,9 +29,12 @@ class Loop:
         config: the checked configuration.
         objective: what is minimised, over vectors or over the weights of a module.
         x0: the start of vectors, (d,) or (replicates, d); the objective's own unless given.
+        evaluator: who answers the requests of the run; this process unless given.
     """
 
-    def __init__(self, config: Config, objective: Any, x0: Any = None) -> None:
+    def __init__(
+        self, config: Config, objective: Any, x0: Any = None, evaluator: Evaluator = SERIAL
+    ) -> None:
         self.config = config
         """As asked for; what ``auto`` became is in ``chosen``."""
         self.objective = objective
@@ -39,12 +43,17 @@ class Loop:
         )
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
-            _one_a_replicate(config, whole)
+            _one_a_replicate(config, whole, evaluator)
             if (config.goes_by_values and config.replicates > 1) or config.chooses
-            else (Lane(config, whole),)
+            else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum = whole.minimum
+
+    def answer_with(self, evaluator: Evaluator) -> None:
+        """Let somebody else answer the requests from now on."""
+        for lane in self.lanes:
+            lane.evaluator = evaluator
 
     @property
     def newest(self) -> State:
@@ -153,12 +162,15 @@ class Loop:
         return zip(self.lanes, state.lanes, strict=True)
 
 
-def _one_a_replicate(config: Config, whole: Iterate) -> tuple[Lane | AutoLane, ...]:
+def _one_a_replicate(
+    config: Config, whole: Iterate, evaluator: Evaluator
+) -> tuple[Lane | AutoLane, ...]:
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
     lanes: list[Lane | AutoLane] = []
     for row, at in enumerate(config.rows):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
         vector = Vectors(alone, whole.objective, whole.begins_at[row])
-        lanes.append(AutoLane(alone, vector) if config.chooses else Lane(alone, vector))
+        kind = AutoLane if config.chooses else Lane
+        lanes.append(kind(alone, vector, evaluator))
     return tuple(lanes)

@@ -22,7 +22,8 @@ from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS, require_possible
-from zotune.iterates import Answer, Iterate, Program, View, run
+from zotune.evaluators import SERIAL, Evaluator
+from zotune.iterates import Answer, Iterate, Program, View
 from zotune.iterates.vectors import finite, some_are_equal
 from zotune.loop.checks import Checks
 from zotune.loop.gradient_free import gradient_free
@@ -43,11 +44,13 @@ class Lane:
     Args:
         config: the checked configuration.
         iterate: where x lives.
+        evaluator: who answers its requests.
     """
 
-    def __init__(self, config: Config, iterate: Iterate) -> None:
+    def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
         self.config = config
         self.iterate = iterate
+        self.evaluator = evaluator
         self.estimator = ESTIMATORS[config.estimator]
         self.motion = Motion(config.named_update, self.estimator, config.momentum)
         self.blocks = config.block_rule
@@ -84,7 +87,7 @@ class Lane:
     @gradient_free
     def init(self) -> LaneState:
         """The state before the first step: its loss looked at, curvature probed where needed."""
-        return run(self.begin())
+        return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
         """The same as a program."""
@@ -116,7 +119,7 @@ class Lane:
     @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
         """A state, maybe of another configuration, made ready to continue under this one."""
-        return run(self.adopting(state))
+        return self.evaluator.run(self.adopting, state)
 
     def adopting(self, state: LaneState) -> Program[LaneState]:
         """The same as a program.
@@ -151,7 +154,7 @@ class Lane:
     def step(self, state: LaneState) -> LaneState:
         """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
         self.iterate.require_at(state)
-        return run(self.stepping(state))
+        return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """The same as a program."""
@@ -392,8 +395,9 @@ class Lane:
         self.newest = state
         while self.spent(state) < goal and self.status(state) == RUNNING:
             walked = self._walked(state, goal)
-            self.newest = state = run(self.stepping(state)) if walked is None else walked
-        return run(self.ending(state))
+            state = self.evaluator.run(self.stepping, state) if walked is None else walked
+            self.newest = state
+        return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:
         """The state with its end on its curve, where it has ended."""
@@ -425,7 +429,7 @@ class Lane:
         """The state after so many steps, or after one that has lost a replicate."""
         lost = state.lost
         while count and state.lost == lost:
-            state, count = run(self.stepping(state)), count - 1
+            state, count = self.evaluator.run(self.stepping, state), count - 1
         return state
 
     def _unseen(self, state: LaneState, goal: int) -> int:
@@ -441,7 +445,8 @@ class Lane:
         """Whether plain steps need not be looked at one by one."""
         plain = self.motion.plain and self.config.clip is None and not self._scheduled
         plain = plain and self.blocks.entry.name == FIXED and self.rule.entry.search is None
-        return plain and self.iterate.pure and not self.iterate.stochastic
+        fuses = self.evaluator.in_process and self.iterate.pure
+        return plain and fuses and not self.iterate.stochastic
 
     def spent(self, state: LaneState) -> int:
         """Spent budget, in the unit of ``count``."""
@@ -456,7 +461,7 @@ class Lane:
     @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
         """What is known of the state as it is, and the state that has counted this look."""
-        return run(self.reporting(state))
+        return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
         """The same as a program."""

@@ -126,6 +126,8 @@ class Study(Shape):
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
+        if self.resources.workers:
+            given["workers"] = self.resources.workers
         told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
         if not told - FREE:
             return with_choices(place(given, fixed))
@@ -156,6 +158,12 @@ class Study(Shape):
     def size(self) -> int:
         """The number of trials."""
         return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def most_workers(self) -> int:
+        """The most evaluation workers that a trial has."""
+        axis = self.axes.get("workers", [self.config.get("workers", 0)])
+        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
 
     @property
     def largest_step(self) -> int:

@@ -49,6 +49,13 @@ class Probe(ABC):
         self.begin(batch, layout)
         return torch.tensor([[self.side(batch, shift, 1.0)]], dtype=torch.float64)
 
+    def column(self, batch: Batch, block: TileBlock, difference: Difference, column: int) -> float:
+        """One of the losses of a step that has begun."""
+        if column < difference.per_step:
+            return self.center(batch)
+        side, query = divmod(column - difference.per_step, block.q)
+        return self.side(batch, along(block, query), difference.signs[side] * self.mu)
+
     @abstractmethod
     def begin(self, batch: Batch, layout: Layout) -> None:
         """Look at a mini-batch, and where the vector's coordinates are, before the first side."""
