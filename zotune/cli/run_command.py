@@ -95,7 +95,7 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
     with _launch(request) as launch:
         try:
             launch = with_store(launch, request.tracking_uri)
-            _introduce(launch, request, console)
+            _introduce(launch, console)
             outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
@@ -137,14 +137,14 @@ def _kept_under(request: Request) -> str:
 def _name(study: str) -> str:
     """The name under which a study keeps its launches, even if its file has gone since."""
     try:
-        return load_study(study).name
+        return str(read_document(study).data.get("name", study))
     except StudyError:
         if Path(study).suffix in SUFFIXES and not Path(study).is_file():
             raise
         return study
 
 
-def _introduce(launch: Launch, request: Request, console: Console) -> None:
+def _introduce(launch: Launch, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
@@ -152,16 +152,8 @@ def _introduce(launch: Launch, request: Request, console: Console) -> None:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
-    for claim in _lost_claims(launch.study, request):
+    for claim in study.lost_claims:
         _say(console, f"not judged: {claim}; this space does not decide it")
-
-
-def _lost_claims(study: Study, request: Request) -> list[str]:
-    """Claims of the file that ``--set`` has made meaningless."""
-    if not request.settings or request.smoke or not read_document(request.study).data.get("claims"):
-        return []
-    kept = [claim.name for claim in study.claims]
-    return [c.name for c in load_study(request.study).claims if c.name not in kept]
 
 
 def skipped_lines(study: Study) -> list[str]:

@@ -127,13 +127,14 @@ class LaunchRecord:
         What a model allows is known by its files alone, which may not be here.
         """
         from zotune.study import Study
+        from zotune.study.shape import Shape
 
         problem = self.file.get("problem")
         name = problem.get("name") if isinstance(problem, dict) else problem
         if name in PROBLEMS and PROBLEMS[str(name)].weights:
             return None
         try:
-            return Study.unchecked(self.file).size or None
+            return Study.of(Shape(**self.file)).size or None
         except ValueError:  # no study file, or one that names what is not known here
             return None
 
