@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
     *("estimators", "steps", "updates", "config", "weights", "objectives", "iterates", "descent"),
-    *("loop", "runs", "tune", "callbacks", "claims", "results", "study", "theory", "reporting"),
+    *("loop", "runs", "tune", "callbacks", "claims", "study", "results", "theory", "reporting"),
     *("language", "bench", "reproduction", "doctor", "cli"),
 )
 """From the ground up."""

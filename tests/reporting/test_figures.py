@@ -13,7 +13,9 @@ import zotune
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
-from zotune.reporting.series import Series, best, by_problem, from_run
+from zotune.results.checkpoints import from_run
+from zotune.results.configurations import Configuration, best, by_problem
+from zotune.results.trial import Course, Trial
 
 STOCHASTIC = {"name": "stochastic-logistic", "dim": 10, "samples": 60, "batch": 8}
 
@@ -47,7 +49,7 @@ def test_curves_of_different_q_differ_in_marker_and_in_grey() -> None:
 def test_a_gap_that_is_not_known_and_a_loss_below_zero_are_drawn_on_a_linear_axis() -> None:
     unknown = zotune.objective(lambda x: (x**2).sum() - 5, dim=4, L=2.0)
     run = zotune.minimize(unknown, x0=[1.0] * 4, q=2, budget=40)
-    drawing = figures.curves([from_run(run)])
+    drawing = figures.curves([Configuration((from_run(run),))])
     assert drawing.figure.axes[0].get_yscale() == "linear"
     assert drawing.title.startswith("f(x) against")
     assert "run once" in drawing.notes[-1]
@@ -124,7 +126,7 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
 def test_where_there_is_no_bound_the_reason_is_in_plain_words(
     problem: Any, settings: dict[str, Any], reason: str
 ) -> None:
-    series = from_run(zotune.minimize(problem, q=1, budget=20, **settings))
+    series = Configuration((from_run(zotune.minimize(problem, q=1, budget=20, **settings)),))
     with pytest.raises(NoBoundError) as refused:
         bound_of(series)
     assert reason in str(refused.value)
@@ -142,7 +144,7 @@ def test_final_losses_stand_at_their_q_with_bars_of_their_spread() -> None:
     assert bars[1][1][1] - ends[1] == pytest.approx(spread)
 
 
-def tuned() -> list[Series]:
+def tuned() -> list[Configuration]:
     return [one for eta in (0.5, 1.0, 2.0) for one in series_of(PROBLEM, eta=eta)]
 
 
@@ -197,12 +199,18 @@ def test_losses_of_two_problems_are_not_compared() -> None:
     }
 
 
-def test_the_best_is_a_whole_run_else_a_stopped_one_and_one_that_diverged_only_if_alone() -> None:
-    """A scheduler leaves few runs whole, and one that has diverged is at its end too."""
+def test_the_best_has_the_lowest_loss_and_diverged_only_if_it_is_alone() -> None:
+    """Whoever was stopped early at a lower loss has it, and spent less."""
 
-    def ended(q: int, eta: float, status: str, loss: float) -> Series:
+    def ended(q: int, eta: float, status: str, loss: float) -> Configuration:
         points = pd.DataFrame({"spent": [0, 9], "loss": [8.0, loss], "loss_std": 0.0})
-        return Series({"estimator": "align", "q": q, "eta": eta}, points, 1, status)
+        config = {"estimator": "align", "q": q, "eta": eta}
+        row = {"spent": 9, "loss": loss, "loss_std": 0.0}
+        trials = [
+            Trial(f"{at}", "", word, {**config, "replicate": at}, row, lambda: Course(points))
+            for at, word in enumerate(status.split(", "))
+        ]
+        return Configuration(tuple(trials))
 
     series = [
         ended(1, 0.1, "stopped early", 6.0),
@@ -215,7 +223,7 @@ def test_the_best_is_a_whole_run_else_a_stopped_one_and_one_that_diverged_only_i
         ended(4, 1.0, "running", 7.0),
         ended(8, 30.0, "diverged", 1e25),
     ]
-    assert [(one.q, one.eta) for one in best(series)] == [(1, 1.0), (2, 1.0), (4, 1.0), (8, 30.0)]
+    assert [(one.q, one.eta) for one in best(series)] == [(1, 1.0), (2, 0.1), (4, 1.0), (8, 30.0)]
     drawing = figures.best_steps(series)
-    assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 1, 1, 30]
-    assert drawing.notes[-1].endswith("may lie outside: align q = 8.")
+    assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 0.1, 1, 30]
+    assert drawing.notes[-1].endswith("may lie outside: align q = 2, align q = 8.")

@@ -11,14 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zotune.cli.summary import (
-    as_dict,
-    best_entries,
-    best_table,
-    draw,
-    entries,
-    failures,
-)
+from zotune.cli.summary import Summary, verdict_table
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
@@ -38,7 +31,6 @@ from zotune.study.running import (
     with_store,
 )
 from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
-from zotune.study.verdicts import verdict_table, verdicts_of
 from zotune.tune.plugins import import_own
 
 DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
@@ -74,11 +66,12 @@ def run(request: Request) -> int:
     silence()
     console = Console(stderr=request.as_json)
     with answer_kept(request.as_json):
-        outcome, figure = _outcome(request, console)
+        summary, figure = _summary(request, console)
+    outcome = summary.outcome
     if request.as_json:
-        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(summary.as_dict(figure), indent=2, ensure_ascii=False, default=str))
     else:
-        _conclude(outcome, figure, request, console)
+        _conclude(summary, figure, request, console)
     if outcome.interrupted:
         again = _resume(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -86,7 +79,7 @@ def run(request: Request) -> int:
     return SOME_FAILED if outcome.results.errors else DONE
 
 
-def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
+def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
     """What became of the launch, and its figure."""
     for place in request.imports:
         import_own(place)
@@ -100,10 +93,11 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
-    figure = draw(outcome, best_entries(entries(outcome)))
-    for failure in failures(outcome):
-        _say(console, f"failed: {failure}")
-    return outcome, figure
+    summary = Summary.of(outcome)
+    figure = summary.draw()
+    for trial in summary.failed:
+        _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
+    return summary, figure
 
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
@@ -170,7 +164,8 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
     study = launch.study
-    title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
+    trials = f"{study.size} trials of {study.budget} {study.count} each"
+    title = f"{study.name}: {trials}, launch {launch.id}"
     with displayed(console, title):
         try:
             return run_launch(
@@ -200,17 +195,17 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
-    study, launch = outcome.launch.study, outcome.launch
-    best = best_entries(entries(outcome))
-    verdicts, why_none = verdicts_of(study, outcome.results)
-    if best:
-        console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+def _conclude(summary: Summary, figure: Path | None, request: Request, console: Console) -> None:
+    outcome, launch = summary.outcome, summary.outcome.launch
+    verdicts, why_none = summary.verdicts
+    if summary.best:
+        console.print(summary.table())
     if verdicts:
         console.print(verdict_table(verdicts))
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
+    _say(console, summary.spent)
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")

@@ -12,15 +12,22 @@ if TYPE_CHECKING:
 
 FEW = 8
 """Values that an axis names each."""
+POWERS = 1000
+"""From which ratio on values of a metric are shown by their logarithm."""
 
 
-def scale(axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None) -> None:
-    """A logarithmic y where everything is positive, with room for the lines, up to a top if any."""
+def scale(
+    axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None, *, linear: bool = False
+) -> None:
+    """A logarithmic y where everything is positive, with room for the lines, up to a top if any.
+
+    With ``linear`` it is logarithmic only over several powers of ten.
+    """
     everything = np.concatenate([np.asarray(line, dtype=float) for line in lines])
     everything = everything[np.isfinite(everything)]
     low, high = float(everything.min()), float(everything.max())
     high = high if top is None or low >= top else min(high, top)
-    if low > 0:
+    if low > 0 and not (linear and high < POWERS * low):
         margin = (high / low) ** 0.05 * 1.02
         axes[0].set_yscale("log")
         axes[0].set_ylim(low / margin, high * margin)
