@@ -13,6 +13,10 @@ import zotune
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
+from zotune.reporting.heat import heat_map
+from zotune.reporting.importance import importances
+from zotune.reporting.price import best_so_far
+from zotune.reporting.report import drawings
 from zotune.results.checkpoints import from_run
 from zotune.results.configurations import Configuration, best, by_problem
 from zotune.results.trial import Course, Trial
@@ -189,6 +193,53 @@ def test_loss_by_step_rings_the_lowest_and_ends_at_the_start() -> None:
     assert start < axis.get_ylim()[1] < 5 * start
     assert max(y for line in axis.lines for y in line.get_ydata()) > 100 * start
     assert "diverges" in drawing.notes[-1]
+
+
+def test_the_price_of_tuning_is_the_best_so_far_against_all_that_was_spent() -> None:
+    series = tuned()  # 12 configurations of 4 replicates with 200 each
+    drawing = best_so_far(series)
+    study, alone = ({"x": m.x, "y": m.y} for m in drawing.marks)
+    assert (study["x"][-1], alone["x"][-1]) == (12 * 4 * 200, 4 * 200)
+    assert study["y"][-1] == alone["y"][-1] == min(one.points["gap"].min() for one in series)
+    assert (np.diff(study["y"]) <= 0).all()
+    (note,) = drawing.notes
+    assert "The study spent 9,600; its best configuration, had it been known" in note
+    assert "800: 12 times less." in note
+
+
+def test_the_heat_map_has_the_lowest_end_of_each_q_and_step_and_no_more_than_the_start() -> None:
+    series = [*tuned(), *series_of(PROBLEM, eta=50.0)]
+    drawing = heat_map(series)
+    assert [axis.get_title() for axis in drawing.figure.axes[:2]] == ["avg", "align"]
+    said = {mark.name: set(mark.said) for mark in drawing.marks}
+    start = series[0].points["gap"].iloc[0]
+    for one in series:
+        end = min(start, one.last("gap"))
+        words = f"q = {one.q}, eta = {one.eta:g}: {end:.4g}"
+        assert words in said[one.config["estimator"]]
+    assert sum(map(len, said.values())) == len(series) == 16
+
+
+def test_the_setting_that_decides_is_said_to_matter_most() -> None:
+    pytest.importorskip("optuna")
+
+    def ended(q: int, eta: float) -> Configuration:
+        row = {"spent": 9, "loss": 10 * eta + 0.01 * q, "loss_std": 0.0}
+        points = pd.DataFrame({"spent": [0, 9], "loss": [100.0, row["loss"]], "loss_std": 0.0})
+        config = {"estimator": "align", "q": q, "eta": eta}
+        return Configuration((Trial(f"{q}", "", "exhausted", config, row, lambda: Course(points)),))
+
+    shares, method = importances([ended(q, eta) for q in (1, 2, 4) for eta in (0.5, 1.0, 2.0)])
+    assert list(shares) == ["eta", "q"]
+    assert shares["eta"] > 0.9
+    assert method in ("fANOVA", "PED-ANOVA")
+    assert importances([ended(q, 1.0) for q in range(1, 20)]) == ({}, "")  # nothing to compare with
+
+
+def test_every_metric_has_a_figure_and_too_many_are_named() -> None:
+    series = series_of(PROBLEM, diagnostics=True)
+    names = {drawing.name for drawing in drawings(series, series)}
+    assert {"metric-snr", "metric-cosine", "metric-unmoved"} <= names
 
 
 def test_losses_of_two_problems_are_not_compared() -> None:

@@ -11,11 +11,15 @@ import pytest
 
 import zotune
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
+from zotune.claims import Claim, Tuning
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError, UnknownNameError
-from zotune.results.checkpoints import from_run
-from zotune.results.configurations import configurations, pool
+from zotune.results.checkpoints import from_checkpoint, from_run
+from zotune.results.configurations import best, best_trial, configurations, pool
 from zotune.results.store import Store, _from_server, histories
 from zotune.results.trial import Course, Trial
+from zotune.results.verdicts import verdicts_on
+from zotune.runs.lookup import last_checkpoints
 
 
 def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
@@ -34,6 +38,33 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
         assert trial.status == "exhausted"
         assert (trial.spent, trial.budget) == (200, 200)
         assert trial.config["problem"] == PROBLEM
+
+
+def test_checkpoints_and_mlflow_give_the_same_records_and_so_the_same_results(
+    recorded: Recorded,
+) -> None:
+    (launch,) = Store.open(recorded.uri).read("mine")
+    folder = Path(recorded.uri.removeprefix("sqlite:///")).parent / "mine" / recorded.second
+    read = [from_checkpoint(path) for path in last_checkpoints(folder)]
+    stored = {str(trial.config): trial for trial in launch.trials}
+    assert stored.keys() == {str(trial.config) for trial in read}
+    for mine in read:
+        theirs = stored[str(mine.config)]
+        assert {**theirs.row, "start_loss": theirs.start_loss} == mine.row
+        assert (theirs.status, theirs.spent) == (mine.status, mine.spent)
+        assert theirs.course.losses == mine.course.losses
+        assert set(theirs.course.curve) == set(mine.course.curve)
+        for column in theirs.course.curve:
+            assert theirs.course.curve[column].tolist() == mine.course.curve[column].tolist()
+    one, other = (
+        [(c.config, c.row["loss"]) for c in best(configurations(t))] for t in (read, launch.trials)
+    )
+    assert one == other
+    claims, tuning = [Claim(**STUDY["claims"][0])], Tuning(**STUDY["tuning"])
+    assert verdicts_on(read, claims, tuning) == verdicts_on(launch.trials, claims, tuning)
+    spent = [Spending.of((trial.config, trial.row) for trial in t) for t in (read, launch.trials)]
+    assert spent[0] == spent[1]
+    assert zotune.load_run(folder).config.q == best_trial(launch.trials).config["q"]
 
 
 def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zotune.reporting.axes import name_axes, scale
+from zotune.reporting.axes import name_axes, scale, tick
 from zotune.reporting.drawing import LABELS, OKABE_ITO, Drawing, Mark, number, panels, styled
 from zotune.results.configurations import Configuration, measure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STUDY, ALONE = "the whole study", "its best configuration alone"
+STUDY, ALONE = "whole study", "best alone"
 Line = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 """What was spent, and the best value so far."""
 
 
 def best_so_far(some: Sequence[Configuration], *, name: str = "price") -> Drawing:
     """The best mean value so far against all that was charged, of every trial and replicate."""
+    from matplotlib.ticker import FuncFormatter
+
     measure = measure_of(some)
     best = min(some, key=lambda one: one.rank)
     in_order = sorted(some, key=lambda one: min(trial.id for trial in one.trials))
@@ -31,6 +33,7 @@ def best_so_far(some: Sequence[Configuration], *, name: str = "price") -> Drawin
     with styled():
         scale([axis], [values for _, values in lines.values()])
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         entries = {key: _line(drawing, axis, key, *lines[key]) for key in lines}
         count = some[0].config.get("count", "budget")
         name_axes([axis], f"{count} spent, all replicates", f"best {LABELS[measure]} so far")

@@ -14,6 +14,8 @@ from zotune.core.spending import Spending
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
 from zotune.reporting.drawing import LABELS, Drawing, number, with_spread
+from zotune.reporting.heat import heat_map
+from zotune.reporting.importance import importance_sentence
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
 from zotune.reporting.verdicts import verdict_table, verdicts_of
@@ -27,7 +29,7 @@ from zotune.results.configurations import (
     searched,
 )
 from zotune.results.store import LaunchRecord
-from zotune.results.trial import FAILED, Trial
+from zotune.results.trial import FAILED, Trial, is_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +136,7 @@ def _section(part: Part, several: bool) -> Section:
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
     return Section(
         title=", ".join(filter(None, names)) or "What was found",
-        text=list(findings(part.series)),
+        text=[*findings(part.series), *importance_sentence(part.series)],
         drawings=drawings(part.series, chosen, part.slug),
         tables=[_best_table(part.series, chosen)],
     )
@@ -200,14 +202,16 @@ def drawings(
     if "eta" in searched(series):
         found.append(figures.best_steps(series, name=f"{slug}best-step"))
         found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
+        if len({one.q for one in series}) > 1:
+            found.append(heat_map(series, name=f"{slug}heat-map"))
     return found
 
 
 def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:
     """A figure for each metric that the trials report besides losses; too many are named."""
-    names = list(dict.fromkeys(name for one in chosen for name in one.metrics))
-    known = {name: [one for one in chosen if name in one.points] for name in names}
-    drawn = [name for name in names if known[name]]
+    drawn = list(dict.fromkeys(str(name) for one in chosen for name in one.points))
+    drawn = [name for name in drawn if is_metric(name)]
+    known = {name: [one for one in chosen if name in one.points] for name in drawn}
     if len(drawn) > MOST_METRICS:
         left_out = ", ".join(drawn[MOST_METRICS:])
         first.notes.append(f"Recorded and not drawn, but in curves.csv: {left_out}.")

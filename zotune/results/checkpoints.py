@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zotune.callbacks.records import INTERRUPTED, STOPPED, last_line, numbers_of
-from zotune.config import parse_config
+from zotune.callbacks.records import INTERRUPTED, MACHINERY, STOPPED, last_line, numbers_of
+from zotune.config import Config, parse_config
 from zotune.core.curve import together
 from zotune.core.names import RUNNING
 from zotune.core.spending import repeated
@@ -33,9 +33,8 @@ def from_run(run: Run, name: str = "") -> Trial:
     if run.smoothness is not None:
         row |= {"L": float(run.smoothness.mean()), "L_estimated": run.smoothness_estimated}
     known = _values(row)
-    return Trial(
-        name, name, run.status, run.config.model_dump(), known, partial(_course, run, known)
-    )
+    load = partial(_course, run, known)
+    return Trial(name, name, run.status, _settings(run.config), known, load)
 
 
 def from_checkpoint(path: Path) -> Trial:
@@ -78,9 +77,13 @@ def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Tria
 def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with everything that was left out, if it is one of ours."""
     try:
-        return parse_config(dict(config)).model_dump()
+        return _settings(parse_config(dict(config)))
     except (ConfigError, TypeError):
         return dict(config)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {key: value for key, value in config.model_dump().items() if key not in MACHINERY}
 
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _course_of_result(result: tune.Result, row: Mapping[str, Any]) -> Course:
 
 
 def _course(run: Run, row: Mapping[str, Any]) -> Course:
-    points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1)
+    points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1, how="all")
     last = together([lane.curve[-1] for lane in run.state.lanes])
     losses = tuple(last.tensors["loss"].tolist())
     return Course(with_end(points, row, run.status), losses, run.minimum)

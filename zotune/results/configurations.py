@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.core.names import DIVERGED
 from zotune.core.ranking import rank, remarks
-from zotune.results.trial import COUNTERS, VALUES, WHOLE, Trial, flat
+from zotune.results.trial import WHOLE, Trial, flat, is_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,8 +111,7 @@ class Configuration:
     @property
     def metrics(self) -> dict[str, float]:
         """Last values of what its trials report besides losses and counters."""
-        known = {"spent", "L_estimated", *COUNTERS, *VALUES}
-        return {key: value for key, value in self.row.items() if key not in known}
+        return {key: value for key, value in self.row.items() if is_metric(key)}
 
     def last(self, key: str) -> float | None:
         """A last value, None where it is not known."""

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 FAILED = "failed"
 WHOLE = {EXHAUSTED, DIVERGED, FINISHED}
 """Statuses of a trial that had all of its budget, or needed no more of it."""
-COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "diverged", "repeated")
-VALUES = ("loss", "loss_std", "gap", "best_loss", "grad_norm2", "average_loss", "L", "start_loss")
+COUNTERS = ("spent", "queries", "evaluations", "monitored", "steps", "q", "diverged", "repeated")
+VALUES = ("loss", "loss_std", "gap", "best_loss", "grad_norm2", "average_loss", "start_loss")
+ABOUT_L = ("L", "L_estimated")
 """What the rows of every trial of ours may hold; anything else is a metric of its own."""
 
 
@@ -102,6 +103,11 @@ class Trial:
         """What is to be said wherever it may be called the best."""
         estimated = self.row.get("L") if self.smoothness_estimated else None
         return remarks(self.row.get("loss"), self.start_loss, estimated)
+
+
+def is_metric(name: str) -> bool:
+    """Whether a value is one that a trial reports besides losses and counters."""
+    return name not in (*COUNTERS, *VALUES, *ABOUT_L)
 
 
 def with_end(curve: pd.DataFrame, row: Mapping[str, Any], status: str) -> pd.DataFrame:
