@@ -11,7 +11,7 @@ ROOMS = (
     *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
     *("estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
     *("objectives", "iterates", "evaluators", "descent", "loop", "runs", "tune", "callbacks"),
-    *("claims", "results", "study", "theory", "reporting", "language", "bench", "reproduction"),
+    *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
     *("doctor", "cli"),
 )
 """From the ground up."""

@@ -140,14 +140,16 @@ def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
         )
 
 
-def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
-    """What is wrong with the keys and the kinds of their values."""
+def shaped(data: Mapping[str, Any]) -> Shape | list[Complaint]:
+    """The keys of a study; or what is wrong with them and the kinds of their values."""
     try:
-        Shape(**data)
+        return Shape(**data)
     except ValidationError as error:
-        for problem in error.errors():
-            path = tuple(str(part) for part in problem["loc"])
-            yield Complaint(path[:4], claim_prefix(data, path) + _described(path, dict(problem)))
+        found = [(tuple(str(part) for part in p["loc"]), dict(p)) for p in error.errors()]
+    return [
+        Complaint(path[:4], claim_prefix(data, path) + _described(path, problem))
+        for path, problem in found
+    ]
 
 
 def claim_prefix(data: Mapping[str, Any], path: Path_) -> str:
