@@ -19,6 +19,7 @@ from zotune.cli.summary import (
     entries,
     failures,
 )
+from zotune.core.account import spending_of
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
@@ -38,6 +39,7 @@ from zotune.study.running import (
     with_store,
 )
 from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
+from zotune.study.totals import hints, total_lines
 from zotune.study.verdicts import verdict_table, verdicts_of
 from zotune.tune.plugins import import_own
 
@@ -59,6 +61,10 @@ class Request:
     budget: int | None = None
     trials: int | None = None
     """With resume: what a new launch, which goes on from the old one, has more of."""
+    total: int | None = None
+    """What all trials together may spend; with resume like budget."""
+    only: str | None = None
+    """With resume and budget: go on with the best trial alone."""
     as_json: bool = False
     imports: Sequence[str] = ()
     """Files and modules of the user's, which register what the study names."""
@@ -66,7 +72,10 @@ class Request:
     @property
     def extends(self) -> bool:
         """Whether a new launch goes on from an old one."""
-        return self.budget is not None or self.trials is not None
+        more = (self.budget, self.trials, self.only)
+        return any(one is not None for one in more) or (
+            self.total is not None and self.resume is not None
+        )
 
 
 def run(request: Request) -> int:
@@ -110,10 +119,11 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
     if request.resume is None:
         if request.extends:
             raise ConfigError(
-                "--budget and --trials go on from a launch, and need --resume; "
+                "--budget, --trials and --only go on from a launch, and need --resume; "
                 "a new launch takes --set budget=… or --set search.trials=…"
             )
-        study = load_study(request.study, settings=request.settings)
+        total = [] if request.total is None else [f"total={request.total}"]
+        study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
             require_room_here(study.resources)
@@ -125,8 +135,15 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         )
     name = _kept_under(request)
     if request.extends:
-        more = {"budget": request.budget, "trials": request.trials}
-        return extended_launch(name, request.storage, request.resume or None, **more)
+        return extended_launch(
+            name,
+            request.storage,
+            request.resume or None,
+            only=request.only,
+            budget=request.budget,
+            trials=request.trials,
+            total=request.total,
+        )
     return old_launch(name, request.storage, request.resume or None)
 
 
@@ -148,7 +165,7 @@ def _introduce(launch: Launch, request: Request, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
-    for line in skipped_lines(study):
+    for line in [*skipped_lines(study), *hints(study)]:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
@@ -178,7 +195,9 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
     study = launch.study
-    title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
+    most = "" if study.total is None else f", {study.total} in all"
+    each = f"{study.size} trials of {study.budget} {study.count}{most}"
+    title = f"{study.name}: {each}, launch {launch.id}"
     with displayed(console, title):
         try:
             return run_launch(
@@ -219,6 +238,8 @@ def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: 
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
+    for line in total_lines(study, spending_of(launch.folder)):
+        _say(console, line)
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.account import as_record, spending_of
 from zotune.core.names import EXHAUSTED, RUNNING
 from zotune.results.dedupe import without_copies
 from zotune.results.remarks import remarks
@@ -286,5 +287,6 @@ def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
         "verdicts": [asdict(verdict) for verdict in verdicts],
         "not_judged": not_judged,
         "failed": [asdict(failure) for failure in failures(outcome)],
+        "spending": as_record(spending_of(launch.folder)),
         "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
     }
