@@ -1,4 +1,4 @@
-"""One total for a whole study, on a real Ray: kept under every search and scheduler, and by kills."""
+"""One total for a whole study, on a real Ray: every search and scheduler keeps it, kills too."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any,
 
 @pytest.mark.usefixtures("shared_ray")
 def test_a_grid_spends_its_total_and_begins_nothing_that_does_not_fit(tmp_path: Path) -> None:
-    rows, spending = run(tmp_path, Killer(at=7), total=500)
+    rows, spending = run(tmp_path, Killer(at=7), total=250)
     assert spending.charged == sum(row["charged"] for row in rows)
-    assert 490 < spending.charged <= 500  # less than a step is left
+    assert 240 < spending.charged <= 250  # less than a step is left
     assert spending.repeated > 0
     assert spending.begun == len(rows) < 4
-    assert (spending.reserved, spending.left) == (0, 500 - spending.charged)
+    assert (spending.reserved, spending.left) == (0, 250 - spending.charged)
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -83,7 +83,7 @@ def test_optuna_and_asha_stay_within_a_total(tmp_path: Path) -> None:
         space={"eta": {"loguniform": [0.1, 2]}},
         search={"algorithm": "optuna", "trials": 8},
     )
-    assert 390 < spending.charged <= 400
+    assert 350 < spending.charged <= 400  # less than a first report is left
     assert spending.begun == len(rows) < 8
 
 
@@ -99,7 +99,7 @@ def test_a_population_moves_its_weak_trials_and_pays_for_what_they_spend(tmp_pat
     assert len(rows) == 4
     assert spending.charged <= 500
     assert spending.charged > 500 - 2 * 24
-    assert {row["config"]["eta"] for row in rows} < {0.1, 1, 2}  # the weakest was given up
+    assert 0.05 not in {row["config"]["eta"] for row in rows}  # the weakest was given up
 
 
 @pytest.mark.usefixtures("shared_ray")
