@@ -610,7 +610,7 @@ def bench_blackbox(
     type=click.Choice(["everyday", "full"]),
     default="everyday",
     show_default=True,
-    help="Dimension 50 in minutes, or the paper's 1000 in hours.",
+    help="Dimension 20 in minutes, or the paper's 1000 in hours.",
 )
 @click.option("--instances", default=8, show_default=True, help="Of each problem.")
 @click.option(

@@ -35,7 +35,7 @@ class Size:
     """The total is so many times the dimension."""
 
 
-SIZES = {"everyday": Size(50, 40, 40), "full": Size(1000, 320, 20)}
+SIZES = {"everyday": Size(20, 20, 40), "full": Size(1000, 320, 20)}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from zotune.bench.tuning.rehearsal import race
 from zotune.config import Config, parse_config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.names import RUNNING
-from zotune.errors import ObjectiveError
 from zotune.loop import Loop
 from zotune.objectives import Objective
 from zotune.study.points import combinations
@@ -63,15 +62,12 @@ def configurations(case: Case, total: int) -> list[Config]:
 
 
 def best_at(config: Config, objective: Objective, goals: Sequence[int]) -> list[float]:
-    """The lowest loss of a configuration that had each of these budgets, ascending."""
-    found = []
+    """The lowest loss of a configuration at the first step at or past each of these, ascending."""
+    loop, found = Loop(config, objective), []
+    state = loop.init()
     for goal in goals:
-        loop = Loop(config.model_copy(update={"budget": goal}), objective)
-        try:
-            state = loop.init()
-            while loop.status(state) == RUNNING:
-                state = loop.advance_to_report(state)
-            found.append(float(state.best_loss.min()))
-        except ObjectiveError:
-            found.append(float("inf"))
+        while loop.status(state) == RUNNING and loop.spent(state) < goal:
+            state = loop.advance(state, goal)
+        state, _ = loop.report(state)
+        found.append(float(state.best_loss.min()))
     return found
