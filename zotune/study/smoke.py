@@ -28,9 +28,6 @@ def smoked(study: Study) -> dict[str, Any]:
         "replicates": min(study.replicates, REPLICATES),
         "space": {k: _fewer(k, v) for k, v in study.space.items() if k != "problem.dim"},
     }
-    if study.total is not None:
-        most = BUDGET * data["replicates"] * max(2, size(_lists(data["space"])))
-        data["total"] = min(study.total, most)
     data["within"] = [key for key in study.within if key in {**data["space"], **study.fixed}]
     if "q" in study.fixed:
         data["fixed"] = {**study.fixed, "q": min(study.fixed["q"], SIZES["dim"])}
@@ -38,6 +35,9 @@ def smoked(study: Study) -> dict[str, Any]:
         least = size(_lists(data["space"])) if study.search.algorithm in (RANDOM, RACE) else 1
         trials = max(least, min(study.search.trials, TRIALS))
         data["search"] = {"algorithm": study.search.algorithm, "trials": trials}
+    if study.total is not None:
+        trials = data.get("search", {}).get("trials") or size(_lists(data["space"]))
+        data["total"] = min(study.total, BUDGET * data["replicates"] * trials)
     return data
 
 
