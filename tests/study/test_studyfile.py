@@ -98,8 +98,9 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
         "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: "
-        "format, name, question, problem, budget, count, replicates, replicates_as, seed, space, "
-        "fixed, search, scheduler, within, resources, stop, report_every, points, claims, tuning",
+        "format, name, question, problem, budget, total, count, replicates, replicates_as, seed, "
+        "space, fixed, search, scheduler, within, resources, stop, report_every, points, claims, "
+        "tuning",
         "mine.yaml:4: budget must be a number, got 'many'",
         "mine.yaml:5: count 'direction' is not known (did you mean 'directions'?); "
         "known: directions, evaluations",

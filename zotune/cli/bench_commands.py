@@ -153,3 +153,39 @@ def bench_blackbox(
     from zotune.bench.blackbox import command
 
     command.blackbox(suite, dims, output=output, freeze=freeze, measure=_measure, **options)
+
+
+@bench_group.command(
+    "tuning",
+    epilog=examples(
+        "zotune bench tuning",
+        "zotune bench tuning --size full -o results/tuning-full.jsonl",
+    ),
+)
+@click.option(
+    "--size",
+    type=click.Choice(["everyday", "full"]),
+    default="everyday",
+    show_default=True,
+    help="Dimension 20 in minutes, or the paper's 1000 in hours.",
+)
+@click.option("--instances", default=8, show_default=True, help="Of each problem.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("results/tuning.jsonl"),
+    show_default=True,
+    help="Where outcomes are kept; those that are there are not run again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_tuning(size: str, instances: int, output: Path, as_json: bool) -> None:
+    """Compare what one total buys: a race, auto, a grid that pays.
+
+    Beside the best configuration in hindsight, with all and with half of the total.
+    """
+    from zotune.bench.tuning import judging
+    from zotune.core.folders import require_writable
+
+    require_writable(output.parent)
+    _measure(judging, judging.bench, as_json, size=size, instances=instances, output=output)

@@ -34,6 +34,7 @@ from zotune.study.shape import (
     FORMAT,
     NAMES,
     OPTUNA,
+    RACE,
     RANDOM,
     TOP,
     TRIALS,
@@ -48,6 +49,7 @@ from zotune.study.studyfile import (
     apply_settings,
     read_document,
 )
+from zotune.study.totals import race_plan
 
 if TYPE_CHECKING:
     from ray import tune
@@ -143,14 +145,16 @@ class Study(Shape):
 
     @property
     def reports_at(self) -> int:
-        """Spent budget between two reports of a trial."""
+        """Spent budget between two reports of a trial; in a race the first share."""
+        if self.search.algorithm == RACE and self.report_every is None:
+            return race_plan(self).every
         return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
 
     @cached_property
     def trials(self) -> list[Point]:
         """The points of a grid or a random search, in order; Optuna chooses its own."""
         points = self.partition[0]
-        if self.search.algorithm == RANDOM:
+        if self.search.algorithm == RANDOM or (self.search.algorithm == RACE and self.sampled):
             points = list(self._drawn(points))
         if self.replicates_as == TRIALS:
             points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
