@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import torch
-
+from zotune._lazy import LazyModule
 from zotune.updates import register
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+else:
+    torch = LazyModule("torch")
 
 PAIRS = 10
 """Pairs (s, y) that are kept."""
