@@ -19,8 +19,8 @@ from zotune.cli import main
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
-from zotune.reporting.records import Store
 from zotune.reporting.report import build
+from zotune.results.store import Store
 from zotune.runs.own import adopt, own_entries
 from zotune.study import Study
 from zotune.tune.plugins import import_own

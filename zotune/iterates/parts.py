@@ -26,6 +26,10 @@ class Place(NamedTuple):
     """Replicates; several of them only if all their points are in the part."""
     columns: range
 
+    def shifted(self, by: int) -> Place:
+        """The same replicates, so many columns further."""
+        return Place(self.rows, range(self.columns.start + by, self.columns.stop + by))
+
 
 @dataclass(frozen=True)
 class Parts:

@@ -118,9 +118,9 @@ class Prober:
             values[:, columns.to(values.device)] = piece
         return values
 
-    def points(self, x: Tensor, block: Block) -> Tensor:
+    def points(self, x: Tensor, block: Block, *, center: bool = True) -> Tensor:
         """All points of a step, (replicates, evaluations, d), in the order of its values."""
-        room = self._new_room(block.q, center=self.difference.knows_center)
+        room = self._new_room(block.q, center=center and self.difference.knows_center)
         return room.around(x, block.rows(range(block.q), self._coordinates))
 
     def some_points(self, x: Tensor, block: Block, place: Place) -> Tensor:

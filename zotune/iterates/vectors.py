@@ -16,13 +16,15 @@ from zotune.blocks import Block
 from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
-from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.iterates import Answer, Request, Trial, View, iterate_of
 from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
-from zotune.updates import Move, Update
+from zotune.updates.motion import REMEMBERED, Motion
 
 Coefficients = Callable[[Tensor, Block], Tensor]
+SHORT = 1e-3
+"""A step of which nothing is known changes x by this share of its size."""
 
 
 class Vectors:
@@ -75,24 +77,44 @@ class Vectors:
         return self.prober.block(view.step, q)
 
     def probes(
-        self, state: LaneState, view: View, block: Block, *, records: bool = False
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        *,
+        records: bool = False,
+        center: bool = True,
     ) -> Request:
         """The values around x; with ∇f where a curve records the step."""
         alive = ~state.diverged if state.lost else None
 
+        def points() -> Tensor:
+            return self.prober.points(state.x, block, center=center)
+
         def evaluate() -> Answer:
+            if not center:
+                return Answer(self.prober.sample(points(), view.step, alive))
             if records:
                 values, gradient = self.prober.values_and_gradient(state.x, view.step, block, alive)
                 return Answer(values, gradient)
             return Answer(self.prober.values(state.x, view.step, block, alive))
 
+        first = 0 if center else self.difference.per_step
+
         def parts() -> Parts:
-            columns = self.difference.evaluations(block.q)
+            columns = self.difference.evaluations(block.q) - first
             return self._parts(
-                state, columns, view.step, lambda at: self.prober.some_points(state.x, block, at)
+                state,
+                columns,
+                view.step,
+                lambda at: self.prober.some_points(state.x, block, at.shifted(first)),
             )
 
-        return Request(evaluate, lambda: self.prober.points(state.x, block), parts=parts)
+        return Request(evaluate, points, parts=parts)
+
+    def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Uᵀm, (replicates, q)."""
+        return block.project(state.slots[REMEMBERED])
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """f as the step sees it at other points, (replicates, n, d)."""
@@ -209,23 +231,53 @@ class Vectors:
         return self.prober.unmoved(state.x, state.steps)
 
     def move(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        c: Tensor,
-        eta: float,
-        update: Update,
-        step: Move,
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
         """x ← x − η U c in one operation, or by what the update makes of U c."""
         x = state.x.clone()
-        if update.plain:
+        if motion.plain:
             block.move_(x, c, eta)
             return state.but(x=x)
+        change, slots, _ = self._change(state, view, block, c, eta, motion)
+        return state.but(x=x.sub_(change), slots=slots)
+
+    def attempt(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> Trial:
+        """f at the point that ``move`` would lead to."""
+        change, _, estimate = self._change(state, view, block, c, eta, motion)
+        point = (
+            self.move(state, view, block, c, eta, motion).x if motion.plain else state.x - change
+        )
+        request = self.trial(state, view, point.unsqueeze(1))
+        return Trial(request, lambda: float((estimate * change).sum()))
+
+    def short_step(
+        self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
+    ) -> float:
+        """The step size that changes x by a thousandth of its size, or of 1 a coordinate."""
+        change, *_ = self._change(state, view, block, c, 1.0, motion)
+        size: float = max(float(state.x.norm()), self.dim**0.5)
+        return SHORT * size / max(float(change.norm()), 1e-300)
+
+    def rejected(self, state: LaneState, view: View) -> LaneState:
+        """The state whose slots are at zero again; what an estimator remembers stays."""
+        cleared = {name: torch.zeros_like(slot) for name, slot in state.slots.items()}
+        kept = {name: state.slots[name] for name in (REMEMBERED,) if name in state.slots}
+        return state.but(slots=cleared | kept)
+
+    def _change(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """What a move subtracts from x, the slots after it, and the estimate."""
+        along = block.combine(c)
         slots = {name: slot.clone() for name, slot in state.slots.items()}
-        x.sub_(step(block.combine(c), slots, eta, view.step))
-        return state.but(x=x, slots=slots)
+        estimate, weights = motion.estimate(along, slots), None
+        if motion.weigh is not None:
+            vectors = torch.stack([v.double() for v in motion.basis(along, slots)])
+            grams = torch.einsum("ird,jrd->rij", vectors, vectors)
+            weights = torch.stack([motion.weigh(gram, view.step) for gram in grams]).unsqueeze(1)
+        return motion(along, slots, eta, view.step, weights), slots, estimate
 
     def stay(self, steps: int) -> None:
         """x is in the state itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from zotune.choosing import resolve
 from zotune.config import Config
 from zotune.core.curve import rows_on_grid, together
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
@@ -35,11 +36,15 @@ class Loop:
         self, config: Config, objective: Any, x0: Any = None, evaluator: Evaluator = SERIAL
     ) -> None:
         self.config = config
+        """As asked for; what ``auto`` became is in ``chosen``."""
         self.objective = objective
+        config, self._reasons = resolve(
+            config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
+        )
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
             _one_a_replicate(config, whole, evaluator)
-            if config.chooses
+            if (config.goes_by_values and config.replicates > 1) or config.chooses
             else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
@@ -119,11 +124,17 @@ class Loop:
             "start_loss": float((start / start.numel()).sum()),
             "L": smoothness,
             "L_estimated": self.estimates_smoothness,
-        }
+        } | self._chosen_keys(state)
+
+    def _chosen_keys(self, state: State) -> dict[str, str]:
+        """``chosen_*`` of a row, the same keys in every row of a run: what ``auto`` has become."""
+        if self.config.chooses and not self._reasons:
+            return {"chosen_method": self.chosen(state).get("method", "")}
+        return {f"chosen_{key}": why.partition(":")[0] for key, why in self._reasons.items()}
 
     def chosen(self, state: State) -> dict[str, str]:
         """What was chosen and why, where that was left to the run; of the first replicate."""
-        return self.lanes[0].chosen(state.lanes[0])
+        return self._reasons | self.lanes[0].chosen(state.lanes[0])
 
     def curve_rows(self, state: State, after: int = -1) -> list[dict[str, Any]]:
         """Rows on the grid past spent budget ``after``, as far as they are final."""
@@ -151,12 +162,15 @@ class Loop:
         return zip(self.lanes, state.lanes, strict=True)
 
 
-def _one_a_replicate(config: Config, whole: Iterate, evaluator: Evaluator) -> tuple[AutoLane, ...]:
+def _one_a_replicate(
+    config: Config, whole: Iterate, evaluator: Evaluator
+) -> tuple[Lane | AutoLane, ...]:
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
-    lanes = []
+    lanes: list[Lane | AutoLane] = []
     for row, at in enumerate(config.rows):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
         vector = Vectors(alone, whole.objective, whole.begins_at[row])
-        lanes.append(AutoLane(alone, vector, evaluator))
+        kind = AutoLane if config.chooses else Lane
+        lanes.append(kind(alone, vector, evaluator))
     return tuple(lanes)

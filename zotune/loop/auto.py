@@ -41,11 +41,6 @@ class AutoLane:
     needs_smoothness = False
 
     def __init__(self, config: Config, iterate: Vectors, evaluator: Evaluator = SERIAL) -> None:
-        if iterate.stochastic:
-            raise ConfigError(
-                f"update 'auto' needs a function of x alone, and {iterate.objective.name} draws a "
-                "mini-batch a step; give update='sgd' with a step and eta"
-            )
         self.config = config
         self.iterate = iterate
         self.evaluator = evaluator

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from zotune.config import Config, parse_config
-from zotune.core.budget import EVALUATIONS
 from zotune.core.code import code_of
 from zotune.core.curve import ENDS
 from zotune.core.names import RUNNING, STOPPED
@@ -33,7 +32,6 @@ from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run
 from zotune.runs.sources import Factory, Source, with_data
 from zotune.runs.workers import serve, workers_here
-from zotune.steps import AUTO
 from zotune.weights.objective import WeightsObjective
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ def minimize(
         found, problem = make() if workers is None else _known(workers, make)
         bounds = bounds if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
-        config = parse_config(chosen_settings(told, found) | {"problem": problem})
+        config = parse_config(told | {"problem": problem})
         loop = Loop(config, found, x0)
         if count:
             serve(workers or open_.enter_context(start()), loop, x0)
@@ -136,20 +134,6 @@ def _known(workers: RayWorkers, make: Callable[[], tuple[Any, Any]]) -> Any:
 
 def _code(target: Problem, found: Any) -> str:
     return code_of(target.fn if isinstance(target, Factory) else found)
-
-
-FREE = {
-    *("budget", "bounds", "scale", "count", "replicates", "replicate", "seed", "report_every"),
-    *("points", "workers"),
-}
-"""Settings that leave it to the run how it descends."""
-
-
-def chosen_settings(told: Mapping[str, Any], found: Any = None) -> dict[str, Any]:
-    """The settings of a run; where none says how to descend, and it can be chosen, it is."""
-    chooses = not (told.keys() - FREE) and not getattr(found, "draws_batches", False)
-    auto = {"update": AUTO, "step": AUTO, "count": EVALUATIONS} if chooses else {}
-    return auto | dict(told)
 
 
 @dataclass(frozen=True)

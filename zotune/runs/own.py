@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
+from zotune.steps import STEPS
 from zotune.updates import UPDATES
 
 Own = dict[str, Mapping[str, Any]]
 """Kind → name → entry."""
 
-_REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, PROBLEMS)
+_REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
 
 
 def own_entries() -> Own:

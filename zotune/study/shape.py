@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
@@ -16,9 +24,10 @@ from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.study.points import Axis, Sampler, parse_axis
 from zotune.study.studyfile import Complaint, Path_
+from zotune.study.totals import with_race_budget
 
-GRID, RANDOM, OPTUNA = "grid", "random", "optuna"
-NO_SCHEDULER, ASHA, MEDIAN = "none", "asha", "median"
+GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
+NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 ROWS, TRIALS = "rows", "trials"
 FORMAT = 2
 """Of study files; a file that names none is read like one of this format."""
@@ -43,9 +52,9 @@ class Part(BaseModel):
 class Search(Part):
     """How the points of the space are chosen."""
 
-    algorithm: Literal["grid", "random", "optuna"] = "grid"
+    algorithm: Literal["grid", "random", "optuna", "race"] = "grid"
     trials: Whole | None = Field(None, ge=1)
-    """The total number of trials; a grid counts its own."""
+    """The total number of trials; a grid counts its own, and so does a race of lists."""
 
 
 class Share(Part):
@@ -87,6 +96,9 @@ class Shape(Part):
     question: str = ""
     problem: dict[str, Any]
     budget: Whole = Field(ge=1)
+    """What each trial may spend, a replicate."""
+    total: Whole | None = Field(None, ge=1)
+    """What all trials and replicates together may spend; None: no limit."""
     count: Literal["directions", "evaluations"] = "directions"
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
@@ -94,7 +106,7 @@ class Shape(Part):
     space: dict[str, Any] = Field(default_factory=dict)
     fixed: dict[str, Any] = Field(default_factory=dict)
     search: Search = Field(default_factory=lambda: Search(trials=None))
-    scheduler: Literal["none", "asha", "median"] = "none"
+    scheduler: Literal["none", "asha", "median", "pbt"] = "none"
     within: list[str] = Field(default_factory=list)
     """Settings in which the trials that a scheduler compares with each other agree."""
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
@@ -106,6 +118,11 @@ class Shape(Part):
     """What the study is to decide."""
     tuning: Tuning | None = None
     """Which setting claims take at its best, and how many replicates choose it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_racer_may_have_it_all(cls, data: Any) -> Any:
+        return with_race_budget(data)
 
     @field_validator("problem", mode="before")
     @classmethod
@@ -140,14 +157,16 @@ def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
         )
 
 
-def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
-    """What is wrong with the keys and the kinds of their values."""
+def shaped(data: Mapping[str, Any]) -> Shape | list[Complaint]:
+    """The keys of a study; or what is wrong with them and the kinds of their values."""
     try:
-        Shape(**data)
+        return Shape(**data)
     except ValidationError as error:
-        for problem in error.errors():
-            path = tuple(str(part) for part in problem["loc"])
-            yield Complaint(path[:4], claim_prefix(data, path) + _described(path, dict(problem)))
+        found = [(tuple(str(part) for part in p["loc"]), dict(p)) for p in error.errors()]
+    return [
+        Complaint(path[:4], claim_prefix(data, path) + _described(path, problem))
+        for path, problem in found
+    ]
 
 
 def claim_prefix(data: Mapping[str, Any], path: Path_) -> str:

@@ -15,15 +15,24 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
 from zotune.config import Config, parse_config
-from zotune.core.names import CURVE_KEY, LOSSES_KEY, RUNNING, STATE_FILE
+from zotune.core.names import (
+    CHARGED,
+    CHARGED_BEFORE,
+    CURVE_KEY,
+    LOOKED,
+    LOSSES_KEY,
+    RUNNING,
+    STATE_FILE,
+)
 from zotune.core.state import State
 from zotune.loop import Loop
 from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
-from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.runs.checkpoint import charged_in, load_loop, save_loop
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
 from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
+from zotune.tune.grants import charged, granted, limit, looked
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 
@@ -41,6 +50,7 @@ class ZOTrainable(tune.Trainable):
 
     _loop: Loop
     _state: State | None
+    _charged: int
 
     def setup(
         self,
@@ -50,18 +60,20 @@ class ZOTrainable(tune.Trainable):
         carried: Mapping[str, str] | None = None,
         own: Own | None = None,
         shared: Mapping[str, Any] | None = None,
+        limited: bool = False,
     ) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent.
 
         ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
         driver has registered; ``shared`` the settings of a resumed launch, for what its trials
-        leave out.
+        leave out; ``limited`` says that the driver grants what may be spent.
         """
         adopt(own or {})
         self._source = source
         self._data = data
         self._carried = carried or {}
         self._shared = shared or {}
+        self._limited = limited
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
@@ -86,10 +98,14 @@ class ZOTrainable(tune.Trainable):
         """Run to the next report and return its row."""
         loop, began = self._loop, monotonic()
         row: dict[str, Any]
+        if self._limited:
+            limit(loop, granted(*self._named()))
         state, row = loop.report(loop.advance_to_report(self._current()))
+        before, self._charged = self._charged, charged(loop, state)
         self._state = state
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
+        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
         self._seconds += monotonic() - began
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
@@ -107,7 +123,9 @@ class ZOTrainable(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
-        self._state, notes = load_loop(self._loop, Path(checkpoint, STATE_FILE))
+        file = Path(checkpoint, STATE_FILE)
+        self._charged = charged_in(file)
+        self._state, notes = load_loop(self._loop, file)
         self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
@@ -117,6 +135,7 @@ class ZOTrainable(tune.Trainable):
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent, self._seconds = -1, 0.0
+        self._charged = 0
         self._wanted: bool | None = None
 
     def _alone(self, config: Config) -> Loop:
@@ -142,15 +161,16 @@ class ZOTrainable(tune.Trainable):
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
+            self._charged = charged_in(Path(before)) if before else 0
             self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
         return self._state
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}
         if self._source is None:
-            problem = problem_mapping(_plain(merged.get("problem")))
+            problem = problem_mapping(plain(merged.get("problem")))
             merged["problem"] = {**self._shared.get("problem", {}), **problem}
-        return parse_config(_plain(merged))
+        return parse_config(plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:
         """The objective of a configuration; an actor that is used again builds it once.
@@ -177,9 +197,13 @@ class ZOTrainable(tune.Trainable):
     def _sends_curve(self) -> bool:
         """Whether the configuration says so, or a callback of the experiment has asked."""
         if self._wanted is None:
-            name = self._trial_info.experiment_name if self._trial_info else ""
-            self._wanted = self._loop.config.curve or curves_wanted(name)
+            self._wanted = self._loop.config.curve or curves_wanted(self._named()[0])
         return self._wanted
+
+    def _named(self) -> tuple[str, str]:
+        """The experiment and the trial."""
+        info = self._trial_info
+        return (info.experiment_name, info.trial_id) if info else ("", "")
 
     def _share(self, resource: str) -> float:
         """How much of a resource the trial itself was given, without its workers."""
@@ -206,10 +230,10 @@ def _objective_of(
     return source.build(data, device)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """NumPy scalars, which searchers and schedulers draw, as Python numbers."""
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
