@@ -11,14 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zotune.cli.summary import (
-    as_dict,
-    best_entries,
-    best_table,
-    draw,
-    entries,
-    failures,
-)
+from zotune.cli.summary import Summary, verdict_table
 from zotune.core.account import spending_of
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
@@ -40,7 +33,6 @@ from zotune.study.running import (
 )
 from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
 from zotune.study.totals import hints, total_lines
-from zotune.study.verdicts import verdict_table, verdicts_of
 from zotune.tune.plugins import import_own
 
 DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
@@ -83,11 +75,12 @@ def run(request: Request) -> int:
     silence()
     console = Console(stderr=request.as_json)
     with answer_kept(request.as_json):
-        outcome, figure = _outcome(request, console)
+        summary, figure = _summary(request, console)
+    outcome = summary.outcome
     if request.as_json:
-        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(summary.as_dict(figure), indent=2, ensure_ascii=False, default=str))
     else:
-        _conclude(outcome, figure, request, console)
+        _conclude(summary, figure, request, console)
     if outcome.interrupted:
         again = _resume(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -95,7 +88,7 @@ def run(request: Request) -> int:
     return SOME_FAILED if outcome.results.errors else DONE
 
 
-def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
+def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
     """What became of the launch, and its figure."""
     for place in request.imports:
         import_own(place)
@@ -104,15 +97,16 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
     with _launch(request) as launch:
         try:
             launch = with_store(launch, request.tracking_uri)
-            _introduce(launch, request, console)
+            _introduce(launch, console)
             outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
-    figure = draw(outcome, best_entries(entries(outcome)))
-    for failure in failures(outcome):
-        _say(console, f"failed: {failure}")
-    return outcome, figure
+    summary = Summary.of(outcome)
+    figure = summary.draw()
+    for trial in summary.failed:
+        _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
+    return summary, figure
 
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
@@ -126,7 +120,7 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources)
+            require_room_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(
@@ -154,14 +148,14 @@ def _kept_under(request: Request) -> str:
 def _name(study: str) -> str:
     """The name under which a study keeps its launches, even if its file has gone since."""
     try:
-        return load_study(study).name
+        return str(read_document(study).data.get("name", study))
     except StudyError:
         if Path(study).suffix in SUFFIXES and not Path(study).is_file():
             raise
         return study
 
 
-def _introduce(launch: Launch, request: Request, console: Console) -> None:
+def _introduce(launch: Launch, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
@@ -169,16 +163,8 @@ def _introduce(launch: Launch, request: Request, console: Console) -> None:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
-    for claim in _lost_claims(launch.study, request):
+    for claim in study.lost_claims:
         _say(console, f"not judged: {claim}; this space does not decide it")
-
-
-def _lost_claims(study: Study, request: Request) -> list[str]:
-    """Claims of the file that ``--set`` has made meaningless."""
-    if not request.settings or request.smoke or not read_document(request.study).data.get("claims"):
-        return []
-    kept = [claim.name for claim in study.claims]
-    return [c.name for c in load_study(request.study).claims if c.name not in kept]
 
 
 def skipped_lines(study: Study) -> list[str]:
@@ -196,8 +182,8 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
 
     study = launch.study
     most = "" if study.total is None else f", {study.total} in all"
-    each = f"{study.size} trials of {study.budget} {study.count}{most}"
-    title = f"{study.name}: {each}, launch {launch.id}"
+    trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
+    title = f"{study.name}: {trials}, launch {launch.id}"
     with displayed(console, title):
         try:
             return run_launch(
@@ -227,18 +213,18 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
-    study, launch = outcome.launch.study, outcome.launch
-    best = best_entries(entries(outcome))
-    verdicts, why_none = verdicts_of(study, outcome.results)
-    if best:
-        console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+def _conclude(summary: Summary, figure: Path | None, request: Request, console: Console) -> None:
+    outcome, launch = summary.outcome, summary.outcome.launch
+    verdicts, why_none = summary.verdicts
+    if summary.best:
+        console.print(summary.table())
     if verdicts:
         console.print(verdict_table(verdicts))
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
-    for line in total_lines(study, spending_of(launch.folder)):
+    _say(console, summary.spent)
+    for line in total_lines(launch.study, spending_of(launch.folder)):
         _say(console, line)
     _say(console, f"records: {launch.folder}")
     if figure is not None:

@@ -26,6 +26,7 @@ LOSSES_KEY = "losses"
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
+SPENT_TAG, POINT_TAG = "zotune.spent", "zotune.point"
 """Tags of a run in MLflow."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 """What MLflow calls its runs."""

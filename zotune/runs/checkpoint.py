@@ -15,6 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from zotune.config import Config
 from zotune.core.budget import DIRECTIONS, Ledger
 from zotune.core.curve import Curve
 from zotune.core.files import write_tensors
@@ -23,7 +24,6 @@ from zotune.errors import CheckpointError
 from zotune.iterates.weights import WEIGHTS
 from zotune.loop import Loop
 from zotune.runs.old_formats import from_format_1
-from zotune.steps import AUTO
 
 FORMAT = 2
 _PLAIN = ("steps", "lost", "q", "looked")
@@ -70,9 +70,10 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
     """A state made ready for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
-    if (header["notes"]["config"]["update"] == AUTO) != loop.config.chooses:
+    chooses = Config(**header["notes"]["config"]).chooses
+    if chooses != loop.config.chooses:
         raise CheckpointError(
-            f"{path} belongs to another run: only one of the two has update='auto'"
+            f"{path} belongs to another run: only one of the two leaves everything to the descent"
         )
     state = _state(path, header, tensors)
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])

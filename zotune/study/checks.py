@@ -19,31 +19,34 @@ from zotune.study.shape import (
     entry_complaints,
     format_complaints,
     problem_complaints,
-    shape_complaints,
+    shaped,
 )
 from zotune.study.studyfile import Complaint
 from zotune.study.totals import total_complaints, without_race
 
 
-def complaints(data: Mapping[str, Any]) -> list[Complaint]:
-    """Everything that is wrong with a study."""
+def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
+    """The study that a mapping describes, and everything that is wrong with it.
+
+    There is no study where keys have the wrong shape; one with complaints is not to be run.
+    """
     if found := list(format_complaints(data)):
-        return found
-    found = list(shape_complaints(data))
+        return None, found
+    shape = shaped(data)
+    found = shape if isinstance(shape, list) else []
     problem = data.get("problem")
     if isinstance(problem, str | Mapping):
         mapping = {"name": problem} if isinstance(problem, str) else problem
         found += problem_complaints(mapping)
     found += entry_complaints(data)
-    if not found:
-        study = Study.unchecked(data)
-        found = [*_population(study), *_replicates(study)]
-        found += [*_search(without_race(study)), *_space(without_race(study))]
-        found += [] if found else list(total_complaints(study))
-        found += (
-            [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
-        )
-    return list(dict.fromkeys(found))
+    if found or isinstance(shape, list):
+        return None, list(dict.fromkeys(found))
+    study = Study.of(shape)
+    found = [*_population(study), *_replicates(study)]
+    found += [*_search(without_race(study)), *_space(without_race(study))]
+    found += [] if found else list(total_complaints(study))
+    found += [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
+    return study, list(dict.fromkeys(found))
 
 
 def _replicates(study: Study) -> Iterator[Complaint]:

@@ -190,7 +190,7 @@ def _check_resources(launch: Launch) -> None:
 
     known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     nodes = [node["Resources"] for node in known if node["Alive"]]
-    if refusal := too_large(launch.study.resources, nodes):
+    if refusal := too_large(launch.study.resources, nodes, launch.study.most_workers):
         launch.record(FINISHED, refused=True)
         raise LaunchError(refusal)
 

@@ -57,11 +57,20 @@ class Search(Part):
     """The total number of trials; a grid counts its own, and so does a race of lists."""
 
 
-class Resources(Part):
-    """What one trial gets."""
+class Share(Part):
+    """What one process gets."""
 
     cpu: Number = Field(1, ge=0)
     gpu: Number = Field(0, ge=0)
+
+
+class Resources(Share):
+    """What one trial gets."""
+
+    workers: Whole = Field(0, ge=0)
+    """Evaluation workers of a trial, unless the trial's own setting says how many."""
+    worker: Share = Field(default_factory=lambda: Share(cpu=1, gpu=0))
+    """What each of them gets."""
 
 
 class Stop(Part):
@@ -100,7 +109,7 @@ class Shape(Part):
     scheduler: Literal["none", "asha", "median", "pbt"] = "none"
     within: list[str] = Field(default_factory=list)
     """Settings in which the trials that a scheduler compares with each other agree."""
-    resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
+    resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
     stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
     report_every: Whole | None = Field(None, ge=1)
     points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
@@ -125,6 +134,7 @@ TOP = tuple(Shape.model_fields)
 PARTS: dict[str, type[BaseModel]] = {
     "search": Search,
     "resources": Resources,
+    "worker": Share,
     "stop": Stop,
     "tuning": Tuning,
     "claims": Claim,
@@ -147,14 +157,16 @@ def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
         )
 
 
-def shape_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
-    """What is wrong with the keys and the kinds of their values."""
+def shaped(data: Mapping[str, Any]) -> Shape | list[Complaint]:
+    """The keys of a study; or what is wrong with them and the kinds of their values."""
     try:
-        Shape(**data)
+        return Shape(**data)
     except ValidationError as error:
-        for problem in error.errors():
-            path = tuple(str(part) for part in problem["loc"])
-            yield Complaint(path[:4], claim_prefix(data, path) + _described(path, dict(problem)))
+        found = [(tuple(str(part) for part in p["loc"]), dict(p)) for p in error.errors()]
+    return [
+        Complaint(path[:4], claim_prefix(data, path) + _described(path, problem))
+        for path, problem in found
+    ]
 
 
 def claim_prefix(data: Mapping[str, Any], path: Path_) -> str:
@@ -201,7 +213,7 @@ def _unknown_name(key: str, came: Any, known: list[str]) -> str:
 def _not_a_key(path: Path_) -> str:
     key = path[-1]
     if len(path) > 1:
-        part = "compare" if "compare" in path[:-1] else path[0]
+        part = next((p for p in ("compare", "worker") if p in path[:-1]), path[0])
         known = list(PARTS[part].model_fields)
         named = "a claim" if part == "claims" else part
         return f"{key!r} is not a key of {named}{nearest(key, known)}; keys: {', '.join(known)}"

@@ -30,8 +30,9 @@ def without_race(study: Study) -> Study:
     if study.search.algorithm != "race":
         return study
     drawn = bool(study.sampled) or study.search.trials is not None
-    search = {"algorithm": "random" if drawn else "grid", "trials": study.search.trials}
-    return type(study).unchecked({**study.to_dict(), "budget": study.budget, "search": search})
+    search = type(study.search)(algorithm="random" if drawn else "grid", trials=study.search.trials)
+    fields = {name: getattr(study, name) for name in type(study).model_fields}
+    return type(study).model_construct(study.model_fields_set, **{**fields, "search": search})
 
 
 def race_plan(study: Study) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
+from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
@@ -18,8 +20,8 @@ from zotune.study.points import Point, Sampler, place
 from zotune.study.scheduling import scheduler
 from zotune.study.shape import OPTUNA, PBT
 from zotune.study.spending import Books, Reserves, open_account
-from zotune.tune.plugins import own_entries
 from zotune.tune.trainables import ZOTrainable
+from zotune.tune.trial_workers import bundles_of
 
 CHECKPOINT_EVERY = 2
 """Reports between two checkpoints of a trial."""
@@ -132,7 +134,13 @@ def bound_trainable(
     That is checkpoints that trials begin at, what the user has registered here, and settings for
     trials that leave them out.
     """
-    resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
+    shares = study.resources
+    resources = partial(
+        bundles_of,
+        workers=shares.workers,
+        trial={"cpu": shares.cpu, "gpu": shares.gpu},
+        worker=shares.worker.model_dump(),
+    )
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told["own"] = {} if trainable else own_entries()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,10 +27,12 @@ from zotune.core.state import State
 from zotune.loop import Loop
 from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
 from zotune.runs.checkpoint import charged_in, load_loop, save_loop
+from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.sources import Factory, Source
+from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import charged, granted, limit, looked
-from zotune.tune.plugins import Own, adopt, own_entries
-from zotune.tune.sources import Source
+from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 
 class ZOTrainable(tune.Trainable):
@@ -71,7 +74,18 @@ class ZOTrainable(tune.Trainable):
         self._shared = shared or {}
         self._limited = limited
         self._built: tuple[str, AnyObjective] | None = None
+        self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
+        """One CPU, and one for each worker; None where there are none."""
+        workers = int({**cls.defaults, **config}.get("workers", 0))
+        return bundles_for(workers) if workers else None
+
+    def cleanup(self) -> None:
+        """End the trial's workers."""
+        self._workers.close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start over with another configuration; nothing of the last trial is left."""
@@ -114,11 +128,29 @@ class ZOTrainable(tune.Trainable):
         torch.set_num_threads(self._threads())
         config = self._checked(settings)
         self.__dict__.pop("_loop", None)  # two models at a time may be one too many
-        self._loop = Loop(config, self._objective(config))
+        self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent = -1
         self._charged = 0
         self._wanted: bool | None = None
+
+    def _alone(self, config: Config) -> Loop:
+        """A loop that evaluates in this process."""
+        self._workers.close()
+        return Loop(config, self._objective(config))
+
+    def _with_workers(self, config: Config) -> Loop:
+        """A loop whose requests the trial's workers answer; a factory is called by them alone."""
+        self._workers.require(config.workers)
+        made_there = self._source is not None and isinstance(self._source.target, Factory)
+        loop = None if made_there else Loop(config, self._objective(config))
+        key = json.dumps(config.problem, sort_keys=True)
+        workers = self._workers.open(
+            config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
+        )
+        loop = loop or Loop(config, workers.describe() or self._objective(config))
+        serve(workers, loop)
+        return loop
 
     def _current(self) -> State:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
@@ -145,11 +177,7 @@ class ZOTrainable(tune.Trainable):
             return self._built[1]
         self._built = None
         device = self._device()
-        built: AnyObjective
-        if self._source is None:
-            built = build_any_problem(config.problem, device=device)
-        else:
-            built = self._source.build(self._data, device)
+        built = _objective_of(self._source, self._data, config.problem, device)
         self._built = (key, built)
         return built
 
@@ -173,9 +201,11 @@ class ZOTrainable(tune.Trainable):
         return (info.experiment_name, info.trial_id) if info else ("", "")
 
     def _share(self, resource: str) -> float:
-        """How much of a resource the trial was given."""
+        """How much of a resource the trial itself was given, without its workers."""
         resources = self.trial_resources
-        return float(resources.required_resources.get(resource, 0)) if resources else 0.0
+        if not resources or resources.head_bundle_is_empty:
+            return 0.0
+        return float(resources.bundles[0].get(resource, 0))
 
     def _threads(self) -> int:
         return max(1, int(self._share("CPU")))
@@ -184,6 +214,15 @@ class ZOTrainable(tune.Trainable):
         """The GPU that Ray gave the trial, if there is a real one; else the CPU."""
         on_gpu = self._share("GPU") > 0 and torch.cuda.is_available()
         return torch.device("cuda" if on_gpu else "cpu")
+
+
+def _objective_of(
+    source: Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
+) -> AnyObjective:
+    """The objective that was bound, or the problem of a configuration."""
+    if source is None:
+        return build_any_problem(problem, device=device)
+    return source.build(data, device)
 
 
 def plain(value: Any) -> Any:
