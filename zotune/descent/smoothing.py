@@ -46,7 +46,7 @@ def smoothing(
         y = z * np.sqrt(c) if diagonal else (z * roots) @ axes.T
         points = o.inside(x + sigma * scale * y)
         y = (points - x) / (sigma * scale)
-        values = yield from o.values(points)
+        values = yield from (o.once(points) if o.repeats else o.values(points))
         best = values.argsort(kind="stable")[: len(w)]
         move = w @ y[best]
         x = o.inside(x + sigma * scale * move)
