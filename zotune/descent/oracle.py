@@ -15,7 +15,7 @@ Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 Stage = Generator[Points, Vector, T]
 """Yields points (n, d), is sent their values (n,), and returns a T."""
-REPEATS = 5
+REPEATS = 9
 """Times that a point is evaluated at most until two values agree."""
 FEW, OUTLYING = 4, 3.0
 """In blocks of fewer points every value is doubtful; in others those so many deviations away."""
