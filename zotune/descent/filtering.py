@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, central
+from zotune.descent.gradients import Measured, central, forward
 from zotune.descent.linesearch import Step, search
 from zotune.descent.local import Memory, diagonal_of, typical
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
@@ -20,6 +20,9 @@ ASKED = 4
 """Evaluations of each new centre, for its value and for the noise there."""
 FORGET = 0.5
 """Weight that older second differences keep from one block to the next."""
+CLEAR, ENOUGH = 20.0, 50.0
+"""Slopes so many times the error of one-sided differences are measured by those; and a difference
+need not be larger than this many times the noise, divided by the slope."""
 TELLS = 1.5
 """Slopes must be so many times their error, in the root mean square."""
 
@@ -39,6 +42,72 @@ class Bends:
         self.mean = total / np.maximum(self.weight, 1e-300)
 
 
+class Filter:
+    """What is known around the point: slopes with their error, curvature, and past steps.
+
+    Args:
+        o: the oracle, with the noise at the start.
+        x: the start.
+        f: its value.
+        reach: how far coordinates may be expected to move.
+    """
+
+    def __init__(self, o: Oracle, x: Vector, f: float, reach: Vector) -> None:
+        self.o, self.x, self.f, self.reach = o, x, f, reach
+        self.h = FAR * reach
+        self.g, self.error = np.zeros(o.dim), np.zeros(o.dim)
+        self.free = np.ones(o.dim, dtype=bool)
+        self.at: Vector | None = None
+        """Where g was measured."""
+        self.one_sided = False
+        self.bends, self.memory = Bends(o.dim), Memory(np.ones(o.dim))
+
+    def measure(self) -> Stage[None]:
+        """g at x, by one-sided differences while slopes are far above their error."""
+        o, x, h = self.o, self.x, self.h
+        before, g, error = self.at, self.g, self.error
+        if self.one_sided:
+            m = yield from forward(o, x, self.f, h, -g)
+            self.error = np.sqrt(2) * o.noise / h + self.memory.diagonal * h / 2
+        else:
+            m = yield from central(o, x, self.f, h, sure=0)
+            self.error = o.noise / (np.sqrt(2) * h)
+            self.bends.add(m, h, o.noise)
+            self.memory.diagonal = diagonal_of(Measured(m.g, self.bends.mean), x, self.reach)
+        self.error = np.maximum(self.error, 1e-300)
+        self.free = ~(((x <= o.low) & (m.g > 0)) | ((x >= o.high) & (m.g < 0)))
+        self.at, self.g = x, np.where(self.free, m.g, 0.0)
+        if before is not None:
+            s, y = x - before, self.g - g
+            if float(s @ y) > 3 * float(np.linalg.norm(s * np.hypot(self.error, error))):
+                self.memory.add(s, y)
+
+    def advance(self) -> Stage[bool]:
+        """Search along −H g, and ask the new point again; whether f fell by more than its noise."""
+        o, step, before = self.o, None, self.f
+        if np.sqrt(np.mean((self.g / self.error) ** 2)) > TELLS:
+            step = yield from along(o, self.x, self.f, self.g, self.free, self.memory, self.reach)
+        again = yield from o.values(np.stack([self.x if step is None else step.x] * ASKED))
+        value = float(np.mean(again))
+        if step is None:
+            self.memory.pairs.clear()
+            self.f = (self.f + ASKED * value) / (1 + ASKED)
+        elif value < self.f:
+            self.x, self.f = step.x, value
+        o.noise = float(np.sqrt((o.noise**2 + ASKED * np.var(again)) / ASKED))
+        return self.f < before - o.noise / 2
+
+    def choose_radius(self, gained: bool) -> None:
+        """The next h, no larger than slopes need and curvature allows."""
+        curvature = self.memory.diagonal
+        near = np.sqrt(self.o.noise / curvature)
+        clear = np.sqrt(np.mean((self.g / (curvature * near)) ** 2)) > CLEAR
+        self.one_sided = bool(gained and clear)
+        enough = ENOUGH * self.o.noise / max(float(np.sqrt(np.mean(self.g**2))), 1e-300)
+        h = np.minimum((2 if self.one_sided else WIDE) * near, enough)
+        self.h = np.clip(h, 1e-6 * typical(self.x), CAP * self.reach)
+
+
 def filtering(
     o: Oracle, x: Vector, f: float, reach: Vector, *, stop: int
 ) -> Stage[tuple[Vector, float, float]]:
@@ -47,34 +116,13 @@ def filtering(
     Returns:
         The point, its value, and the last radius as a share of the reach.
     """
-    h, last, failures = FAR * reach, None, 0
-    bends, memory = Bends(o.dim), Memory(np.ones(o.dim))
+    state, failures = Filter(o, x, f, reach), 0
     while o.left - 2 * o.dim - ASKED > stop and failures < 2:
-        m = yield from central(o, x, f, h, sure=0)
-        free = ~(((x <= o.low) & (m.g > 0)) | ((x >= o.high) & (m.g < 0)))
-        g = np.where(free, m.g, 0.0)
-        error = np.maximum(o.noise / (np.sqrt(2) * h), 1e-300)
-        bends.add(m, h, o.noise)
-        memory.diagonal = diagonal_of(Measured(m.g, bends.mean), x, reach)
-        if last is not None:
-            s, y = x - last[0], g - last[1]
-            if float(s @ y) > 3 * float(np.linalg.norm(s * np.hypot(error, last[2]))):
-                memory.add(s, y)
-        last = x, g, error
-        step = None
-        if np.sqrt(np.mean((g / error) ** 2)) > TELLS:
-            step = yield from along(o, x, f, g, free, memory, reach)
-        again = yield from o.values(np.stack([x if step is None else step.x] * ASKED))
-        value, before = float(np.mean(again)), f
-        if step is None:
-            memory.pairs.clear()
-            f = (f + ASKED * value) / (1 + ASKED)
-        elif value < f:
-            x, f = step.x, value
-        o.noise = float(np.sqrt((o.noise**2 + ASKED * np.var(again)) / ASKED))
-        failures = 0 if f < before - o.noise / 2 else failures + 1
-        h = np.clip(WIDE * np.sqrt(o.noise / memory.diagonal), 1e-6 * typical(x), CAP * reach)
-    return x, f, float(np.median(h / reach))
+        yield from state.measure()
+        gained = yield from state.advance()
+        failures = 0 if gained else failures + 1
+        state.choose_radius(gained)
+    return state.x, state.f, float(np.median(state.h / reach))
 
 
 def along(
