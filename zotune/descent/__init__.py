@@ -50,8 +50,8 @@ FILTER = 0.75
 """Share of what is left that differences may have under mild noise; smoothing has the rest."""
 LARGER, LOUD = 3, 0.3
 """The population grows so many times where noise is more than this share of the spread."""
-RESERVE = 0.1
-"""Share of the budget that is kept to compare a noisy answer with the start."""
+RESERVE, FEWEST = 0.1, 18
+"""Share of the budget that is kept to compare a noisy answer with the start; so many at least."""
 
 
 class Descent:
@@ -86,8 +86,6 @@ class Descent:
         self.scale = scale
         self.chosen: dict[str, str] = {}
         """What was chosen, and why."""
-        self._answer: tuple[Vector, float] | None = None
-        """The point of a noisy function and its value, which is not the luckiest."""
         self._origin = x
         self._points: Points | None = None
         self._stages = self._run(self.oracle.inside(x))
@@ -101,17 +99,17 @@ class Descent:
     @property
     def x(self) -> Vector:
         """Where the descent stands: the best point; of a noisy function its answer so far."""
-        return self.oracle.best_x if self._answer is None else self._answer[0]
+        return self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
 
     @property
     def f(self) -> float:
         """The value there, as far as it is known."""
-        return self.oracle.best if self._answer is None else self._answer[1]
+        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
 
     @property
     def best(self) -> float:
         """The lowest value told; of a noisy function the value at its answer, as far as known."""
-        return self.oracle.best if self._answer is None else self._answer[1]
+        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
 
     @property
     def best_x(self) -> Vector:
@@ -210,7 +208,7 @@ class Descent:
     def _noisy(self, x: Vector, f: float, reach: Vector, sigma: float) -> Stage[None]:
         """What is left, by the kind of the noise; the answer is tested against the start."""
         o = self.oracle
-        self._answer = x, f
+        o.answer = x, f
         noise = yield from look_at_noise(o, x, sigma * reach, self.rng)
         self.chosen["noise"] = str(noise)
         o.best, o.best_x, o.noise = np.inf, x, noise.deviation
@@ -218,14 +216,14 @@ class Descent:
             o.repeats, o.noise = True, 0.0
             yield from self._repeating(x, reach)
             return
-        reserve = int(RESERVE * o.left)
+        reserve = max(int(RESERVE * o.left), min(FEWEST, o.left // 4))
         f = noise.center
         if noise.share < MILD:
             self._choose("filtering", f"noise is mild ({noise})")
             x, f, h = yield from filtering(
                 o, x, f, reach, stop=max(reserve, int((1 - FILTER) * o.left))
             )
-            self._answer, sigma = (x, f), min(sigma, max(h, 1e-6))
+            sigma = min(sigma, max(h, 1e-6))
         else:
             self._choose("smoothing", f"noise is loud ({noise})")
         usual = 4 + int(3 * np.log(o.dim))
@@ -234,17 +232,15 @@ class Descent:
         end, _ = yield from smoothing(
             o, x, sigma, reach, self.rng, spend=spend, until=0, population=n
         )
-        self._answer = yield from race(o, [self._origin, x, end])
+        point, f, deviation = yield from race(o, [self._origin, x, end])
+        o.answer, self.chosen["noise"] = (point, f), noise.at_the_end(deviation)
 
     def _repeating(self, x: Vector, reach: Vector) -> Stage[None]:
         """The descent of a deterministic function with every value confirmed."""
         o = self.oracle
-        self._answer = None
-        try:
-            yield from o.values(np.stack([x, self._origin]))
-            yield from self._descend(o.best_x, o.best, reach)
-        finally:
-            self._answer = o.best_x, o.best
+        yield from o.values(np.stack([x, self._origin]))
+        o.answer = None
+        yield from self._descend(o.best_x, o.best, reach)
 
     def _choose(self, method: str, why: str) -> None:
         self.chosen |= {"method": method, "why": why}

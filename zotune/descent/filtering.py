@@ -122,6 +122,7 @@ def filtering(
         gained = yield from state.advance()
         failures = 0 if gained else failures + 1
         state.choose_radius(gained)
+        o.answer = state.x, state.f
     return state.x, state.f, float(np.median(state.h / reach))
 
 

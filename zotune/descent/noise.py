@@ -11,7 +11,7 @@ from math import factorial
 
 import numpy as np
 
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.descent.oracle import Oracle, Spent, Stage, Vector
 
 POINTS = 7
 LOOKS = 8
@@ -62,10 +62,17 @@ class Noise:
 
     def __str__(self) -> str:
         if self.repeats:
-            return "most values at one point are equal, some are outliers"
+            return "most values at one point are equal, some are outliers; doubtful ones came twice"
         return (
             f"values at one point differ by {self.deviation:.2g}, "
             f"{self.share:.2g} of those at such distances"
+        )
+
+    def at_the_end(self, deviation: float) -> str:
+        """What the noise means for the digits of the result."""
+        return (
+            f"values at one point differ by {self.deviation:.2g} at first and by {deviation:.2g} "
+            "at the answer (standard deviation); smaller differences of the loss mean nothing"
         )
 
 
@@ -84,22 +91,25 @@ def _deviation(values: Vector) -> float:
     return 1.4826 * float(np.median(np.abs(values - np.median(values))))
 
 
-def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float]]:
+def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, float]]:
     """The best of several points, if it is better than the first beyond doubt; else the first.
 
     All that is left is spent on them, in equal parts. Two points are compared by the ranks of
     their values (Mann and Whitney), which outliers do not decide.
+
+    Returns:
+        The point, the median of its values, and their deviation.
     """
     each = o.left // len(points)
     if each < 2:
-        return points[0], float("nan")
+        raise Spent
     told = yield from o.once(np.repeat(np.stack(points), each, axis=0))
     values = told.reshape(len(points), each)
     medians = np.median(values, axis=1)
     at = int(medians.argmin())
     if sigmas(values[at], values[0]) < CERTAIN:
         at = 0
-    return points[at], float(medians[at])
+    return points[at], float(medians[at]), _deviation(values[at])
 
 
 def sigmas(low: Vector, high: Vector) -> float:

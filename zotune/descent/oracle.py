@@ -39,6 +39,8 @@ class Oracle:
         """Standard deviation of f at one point, as far as it is known."""
         self.is_noisy = False
         """Whether values at one point were seen to differ."""
+        self.answer: tuple[Vector, float] | None = None
+        """The point of a noisy function and its value, which is not the luckiest one."""
         self.repeats = False
         """Whether a value counts only when it came twice, for functions with rare outliers."""
 

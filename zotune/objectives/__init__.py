@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from zotune._lazy import LazyModule
 from zotune.addresses import Keys
+from zotune.core.names import ROW_KEYS
 from zotune.errors import ConfigError, ObjectiveError, nearest, one_of
 from zotune.registry import Registry
 
@@ -57,6 +59,8 @@ class Objective:
     """Lower and upper bounds of x, numbers or vectors."""
     failed = 0
     """Evaluations that have failed so far."""
+    metrics: Mapping[str, Objective] = MappingProxyType({})
+    """Functions of x that curves and rows show beside the loss, by name; they are not charged."""
 
     @property
     def draws_batches(self) -> bool:
@@ -107,6 +111,10 @@ class Objective:
     def start(self) -> Tensor:
         """Where a run begins unless told otherwise, (d,): at zero."""
         return torch.zeros(self.dim, dtype=self.dtype, device=self.device)
+
+    def measured(self, x: Tensor) -> dict[str, Tensor]:
+        """The metrics at each row of ``x``, (n,) each."""
+        return {name: metric.values(x.clone()) for name, metric in self.metrics.items()}
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on to be continued with this objective."""
@@ -261,6 +269,7 @@ def objective(
     bounds: tuple[Any, Any] | None = None,
     start: Any = None,
     failures: tuple[type[BaseException], ...] = (),
+    metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
     array: str | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
@@ -277,6 +286,8 @@ def objective(
         bounds: (low, high), numbers or vectors; points and probes of ``update: auto`` stay inside.
         start: where runs begin, (d,); zero unless given.
         failures: exceptions of these types are failed evaluations, like inf.
+        metrics: {name: function of one vector}; each is looked at where a curve or a report shows
+            the run, uncharged, and has a column in rows, curves, Tune's results and MLflow.
         array: "torch" or "numpy", what ``fn`` is called with; by its annotation, or found out at
             the first call, unless given.
         dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
@@ -306,7 +317,37 @@ def objective(
     )
     wrapped.L, wrapped.minimum = _checked_smoothness(L), optimum
     wrapped.bounds = bounds
+    wrapped.metrics = {
+        key: CallableObjective(
+            metric,
+            dim,
+            batched=False,
+            dtype=wrapped.dtype,
+            device=device,
+            name=key,
+            array=array,
+        )
+        for key, metric in _checked_metrics(metrics or {}).items()
+    }
     return wrapped
+
+
+def _checked_metrics(
+    metrics: Mapping[str, Callable[[Tensor], Any]],
+) -> Mapping[str, Callable[[Tensor], Any]]:
+    """Metrics whose names no column of a result row has already."""
+    for name, metric in metrics.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in ROW_KEYS:
+            raise ConfigError(
+                f"a metric needs a name of letters, digits and _ that no column of a row has, "
+                f"got {name!r}; taken are {', '.join(sorted(ROW_KEYS))}"
+            )
+        if not callable(metric):
+            raise ConfigError(
+                f"metric {name!r} must be a function of x, got {type(metric).__name__}; "
+                "give metrics={name: function}"
+            )
+    return metrics
 
 
 def _checked_smoothness(L: object) -> float | None:

@@ -110,7 +110,7 @@ SOLVERS = {
             scipy("L-BFGS-B", maxfun=_budget, maxiter=_budget, ftol=TINY, gtol=_always(1e-9)),
         ),
         Solver("SLSQP", scipy("SLSQP", maxiter=_budget, ftol=TINY), suites=("person",)),
-        Solver("COBYQA", scipy("COBYQA", maxfev=_budget, maxiter=_budget), largest=30),
+        Solver("COBYQA", scipy("COBYQA", maxfev=_budget, maxiter=_budget), largest=20),
         Solver(
             "Nelder-Mead",
             scipy(
