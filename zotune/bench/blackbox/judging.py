@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from math import inf, isfinite
+from os import SEEK_END
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -173,9 +174,17 @@ def bench(
                 minimum = reference(suite, problem) if minimum is None else minimum
                 outcome = run(problem, solver, minimum, suite)
                 if records is not None:
-                    with records.open("a") as file:
-                        file.write(json.dumps(asdict(outcome)) + "\n")
+                    add_record(records, outcome)
             yield outcome
+
+
+def add_record(path: Path, outcome: Outcome) -> None:
+    """Add a line to a file, after the end of one that was cut short."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, SEEK_END)
+            file.write(b"" if file.read() == b"\n" else b"\n")
+        file.write(json.dumps(asdict(outcome)).encode() + b"\n")
 
 
 def read_records(path: Path) -> dict[tuple[str, str, int, str], Outcome]:
