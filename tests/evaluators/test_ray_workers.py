@@ -24,7 +24,7 @@ from zotune.loop import Loop
 
 START = [-1.2, 1.0, 0.5]
 SMALL = {"cpu": 0.25}
-SETTINGS = {"q": 4, "difference": "central", "step": "constant", "eta": 1e-4, "budget": 40}
+SETTINGS = {"q": 3, "difference": "central", "step": "constant", "eta": 1e-4, "budget": 30}
 MOST = 4
 
 

@@ -108,6 +108,26 @@ def bench_logging(trials: int, as_json: bool) -> None:
 
 
 @bench_group.command(
+    "parallel",
+    epilog=examples(
+        "zotune bench parallel --rounds 1 --most 8",
+    ),
+)
+@click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
+@click.option("--most", default=64, show_default=True, help="Sleeping workers, at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
+    """Time two workers beside one, and what a step and a query cost.
+
+    Beside SciPy's processes and EvoTorch's actors where they are installed. Also the bytes of a
+    step, and how many queries a second the run itself can deal out. Takes minutes.
+    """
+    from zotune.bench import parallel
+
+    _measure(parallel, parallel.parallel, as_json, rounds=rounds, most=most)
+
+
+@bench_group.command(
     "blackbox",
     epilog=examples(
         "zotune bench blackbox --half judge",

@@ -67,13 +67,13 @@ class Deal:
 
     def take(self) -> list[int]:
         """Parts for a worker that is free: an even share at most, and a tenth of a second's."""
+        self._waiting = deque(part for part in self._waiting if part not in self.found)
         many = ceil(len(self._waiting) / max(1, self.workers))
         if self.pace.mean is not None:
             many = min(many, max(1, ceil(SECONDS / max(self.pace.mean, 1e-9))))
         else:
             many = min(many, 1)
         taken = [self._waiting.popleft() for _ in range(many)]
-        taken = [part for part in taken if part not in self.found]
         self.repeated += sum(part in self._again for part in taken)
         return taken
 

@@ -127,6 +127,8 @@ class RayWorkers:
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
         """Workers that died; parts that were dealt again; workers that had to be sent the state."""
+        self._stillborn = 0
+        """Workers in a row that died before they had joined."""
         self._actor: Any = ray.remote(Hand)
         self.workers = [self._started(at) for at in range(count)]
 
@@ -224,7 +226,7 @@ class RayWorkers:
                 raise
             return  # of a part that somebody else has evaluated
         if reply is None:  # it has joined
-            worker.position = (0, 0)
+            worker.position, self._stillborn = (0, 0), 0
         elif reply == LOST:
             worker.position = NOWHERE
             deal.give_back(parts)
@@ -243,6 +245,9 @@ class RayWorkers:
         import ray
 
         self.deaths += 1
+        self._stillborn += worker.position == NOWHERE
+        if self._stillborn >= DEATHS * len(self.workers):
+            raise ObjectiveError(f"workers end before they have begun: {error}") from error
         if deal.blame(parts) >= DEATHS:
             raise ObjectiveError(
                 f"evaluating the objective has ended {DEATHS} workers in a row; it must not end "

@@ -50,13 +50,14 @@ def own_workers(
     build: Callable[[], Any],
     share: Mapping[str, float],
     placed: Sequence[Mapping[str, Any]] | None = None,
+    kind: type[RayWorkers] | None = None,
 ) -> Iterator[RayWorkers]:
     """Workers on the Ray that this process has, which end with the context."""
     from zotune.evaluators.ray_workers import RayWorkers
 
     if placed is None:
         require_shares(count, share)
-    workers = RayWorkers(count, build, share=share, placed=placed)
+    workers = (kind or RayWorkers)(count, build, share=share, placed=placed)
     threads = torch.get_num_threads()
     torch.set_num_threads(workers.threads)  # the run computes as its workers do
     try:

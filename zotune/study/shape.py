@@ -325,7 +325,7 @@ FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
 def _is_whole(key: str, problem: Any) -> bool:
     """Whether a setting takes whole numbers only."""
     if not key.startswith("problem."):
-        return Config.model_fields[key].annotation in (int, int | None)
+        return key == "q" or Config.model_fields[key].annotation in (int, int | None)
     name = problem if isinstance(problem, str) else problem["name"]
     default = PROBLEMS[name].options[key.removeprefix("problem.")]
     return isinstance(default, int) and not isinstance(default, bool)

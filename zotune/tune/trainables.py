@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,7 +96,7 @@ class ZOTrainable(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run to the next report and return its row."""
-        loop = self._loop
+        loop, began = self._loop, monotonic()
         row: dict[str, Any]
         if self._limited:
             limit(loop, granted(*self._named()))
@@ -105,6 +106,8 @@ class ZOTrainable(tune.Trainable):
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
+        self._seconds += monotonic() - began
+        row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state)
@@ -115,14 +118,15 @@ class ZOTrainable(tune.Trainable):
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
-        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), sent=self._sent)
+        notes = {"sent": self._sent, "seconds": self._seconds}
+        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
         file = Path(checkpoint, STATE_FILE)
         self._charged = charged_in(file)
         self._state, notes = load_loop(self._loop, file)
-        self._sent = notes["sent"]
+        self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
@@ -130,7 +134,7 @@ class ZOTrainable(tune.Trainable):
         self.__dict__.pop("_loop", None)  # two models at a time may be one too many
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
-        self._sent = -1
+        self._sent, self._seconds = -1, 0.0
         self._charged = 0
         self._wanted: bool | None = None
 
@@ -148,6 +152,7 @@ class ZOTrainable(tune.Trainable):
         workers = self._workers.open(
             config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
         )
+        torch.set_num_threads(workers.threads)  # the run computes as its workers do
         loop = loop or Loop(config, workers.describe() or self._objective(config))
         serve(workers, loop)
         return loop
