@@ -136,10 +136,10 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
 )
 @click.option(
     "--suite",
-    type=click.Choice(["s2mpj", "largescale", "noisy", "paper", "smoke"]),
+    type=click.Choice(["s2mpj", "largescale", "noisy", "person", "paper", "smoke"]),
     default="s2mpj",
     show_default=True,
-    help="CUTEst, COCO's bbob-largescale or bbob-noisy, the paper's problems, or a quick check.",
+    help="CUTEst, COCO's bbob-largescale or bbob-noisy, a rod with noise, the paper's, or a check.",
 )
 @click.option("--dims", metavar="D,LOW-HIGH", help="Dimensions, such as 21-200 or 40,160.")
 @click.option(
@@ -149,7 +149,14 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
     show_default=True,
     help="Half of the problems: one to choose constants on, one to judge them by.",
 )
+@click.option("--instance", default=1, show_default=True, help="Of COCO's functions, 1 to 15.")
 @click.option("--solver", "solvers", multiple=True, metavar="NAME", help="Run it only. Repeatable.")
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add outcomes to FILE as JSON lines; what it holds already is not run again.",
+)
 @click.option(
     "-o",
     "--output",
