@@ -92,7 +92,7 @@ def examples() -> list[Example]:
 def listing() -> str:
     """The examples with their pictures, for the gallery's first page."""
     parts = [
-        f'<div markdown>\n[![{e.title}]({e.name}.png)]({e.name}.md)\n\n**[{e.title}]({e.name}.md)**'
+        f"<div markdown>\n[![{e.title}]({e.name}.png)]({e.name}.md)\n\n**[{e.title}]({e.name}.md)**"
         f"\n\n{e.summary}.\n</div>"
         for e in examples()
     ]
