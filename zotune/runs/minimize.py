@@ -226,6 +226,7 @@ def as_objective(
     target: Problem, x0: Any = None, failures: tuple[type[BaseException], ...] = ()
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
     """The objective and the mapping by which the configuration knows it."""
+    require_exceptions(failures)
     if failures and not _is_plain(target):
         raise ConfigError(
             "failures are for a plain function; for an objective of yours give them to "
@@ -247,6 +248,16 @@ def as_objective(
             "or wrap it with zotune.objective(fn, dim)"
         )
     return as_objective(objective(target, dimension_of(x0), failures=failures))
+
+
+def require_exceptions(failures: Any) -> None:
+    """Refuse failures that are not types of exceptions: they would never match."""
+    types = failures if isinstance(failures, tuple | list) else (failures,)
+    wrong = [one for one in types if not (isinstance(one, type) and issubclass(one, BaseException))]
+    if wrong:
+        raise ConfigError(
+            f"failures must be types of exceptions, such as (OSError, ValueError), got {wrong[0]!r}"
+        )
 
 
 def _is_plain(target: Problem) -> bool:
