@@ -42,8 +42,7 @@ def test_a_study_of_a_function_of_one_s_own_runs_as_the_readme_says(tmp_path: Pa
 
 
 def test_commands_in_the_readme_are_commands() -> None:
-    blocks = re.findall(r"```\n(.*?)```", PAGE.text, re.DOTALL)
-    typed = [line for block in blocks for line in block.splitlines() if line.startswith("zotune ")]
+    typed = re.findall(r"^zotune .*$", PAGE.text, re.MULTILINE)
     assert len(typed) >= 5
     for line in typed:
         _, name, *words = shlex.split(line, comments=True)
