@@ -131,7 +131,7 @@ COMMANDS = {
     "ui nothing": "run a study here first, or give --tracking-uri",
     "export nothing -o model": "give a launch's or a trial's folder",
     "init 'two words'": "must be letters, digits",
-    "init mine --function misfits.py:g --dim 2": "there is no 'g' in the file; its functions: f",
+    "init mine --function nofile.py:f --dim 2": "there is no file",
     "plan --dim 10 --budget 9 --count evals": "did you mean 'evaluations'?",
     "compare --budget 10 -o x.txt": "must end in .png, .svg, .pdf or .jpg",
     "rnu smoke": "No such command 'rnu'",
@@ -159,7 +159,6 @@ def test_a_command_that_is_wrong_starts_nothing_and_says_why(
     (tmp_path / "bad.yaml").write_text("name: mine\nproblem: {name: quadratic\nbudget: 10\n")
     (tmp_path / "typo.yaml").write_text("name: m\nproblem: quadratic\nbuget: 1\nspace: {q: [1]}\n")
     (tmp_path / "syntax.py").write_text("def f(:\n")
-    (tmp_path / "misfits.py").write_text("def f(x):\n    return 1\n")
     before = set(tmp_path.iterdir())
     done = CliRunner().invoke(main, shlex.split(line))
     assert done.exit_code == 2
