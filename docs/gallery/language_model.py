@@ -12,7 +12,7 @@ import zotune
 from zotune.language import export_run
 
 study = zotune.load_study(
-    "tiny-lm", settings=["space.eta=[30]", "space.q=[1]", "space.estimator=[avg]", "budget=400"]
+    "tiny-lm", settings=["space.eta=[30]", "space.q=[1]", "space.estimator=[avg]", "budget=600"]
 )
 results = study.run(storage_path="results", tracking_uri="none")
 run = results.best
