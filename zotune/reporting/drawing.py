@@ -54,6 +54,13 @@ COLUMN, TEXT_WIDTH = 3.4, 7.0
 LOWEST = 2.2
 """Inches of height that a PDF has at least."""
 RESOLUTION = 200
+LABELS = {
+    "gap": "f(x) − f*",
+    "loss": "f(x)",
+    "grad_norm2": "least ‖∇f(x)‖² so far",
+    "average_gap": "f(x̄) − f* of the averaged iterate",
+}
+"""What a person calls our measures; others have their own names."""
 ANONYMOUS = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 """An SVG says nothing of itself, so that the same figure is the same file."""
 
