@@ -4,6 +4,9 @@
 # and two more, for minutes:
 #   make faults  curves in MLflow while servers, drivers and deliverers die
 #   make long    killed drivers, clusters, wheels, models trained and exported
+# and for the documentation:
+#   make docs      the site, into build/site
+#   make docs-test its snippets, notebooks and pages are tried; minutes
 # and one for who releases:
 #   make release is the version ready? its notes; with TAG=yes also the tests, then the tag
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -11,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test faults long lint types unit release clean
+.PHONY: study test faults long lint types unit docs docs-test gallery release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -38,6 +41,23 @@ faults: $(READY)
 # Killed drivers, clusters, wheels, models trained and exported: minutes, and so apart.
 long: $(READY)
 	$(BIN)/python -m pytest -m long
+
+# Strict: a broken link or a page outside of the navigation is an error. No other host is asked.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-test: $(VENV)/.docs
+	$(BIN)/python -m pytest -m docs tests/docs tests/test_gallery.py
+	$(BIN)/python -m pytest docs
+
+# Runs every example of the gallery, which draws its picture again, and writes the notebooks.
+gallery: $(VENV)/.docs
+	cd docs/gallery && for script in *.py; do ../../$(BIN)/python $$script || exit 1; done
+	$(BIN)/python tools/gallery.py build/notebooks
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
 
 # A dry run unless TAG=yes; nothing is pushed.
 release: $(READY) $(if $(filter yes,$(TAG)),test long)

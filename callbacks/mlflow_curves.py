@@ -182,6 +182,8 @@ class MLflowCurves(Callback):
                 session.write(session.ledger.end(trial, status))
         session.write([session.ledger.close()])
         session.finish(self._wait)
+        if said := session.where_to_look():
+            print(said)
 
     def _opened(self, trials: list[Trial]) -> Session:
         if self._session is None:

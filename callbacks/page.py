@@ -6,6 +6,7 @@ the format is not documented, so a test opens the page in a browser.
 
 from __future__ import annotations
 
+import colorsys
 import hashlib
 import json
 import math
@@ -128,27 +129,49 @@ def _rank(key: str) -> tuple[int, str]:
     return (SEARCHED_FIRST.index(key) if known else len(SEARCHED_FIRST), key)
 
 
-PALETTES = {
-    "avg": ((253, 190, 110), (150, 30, 20)),
-    "align": ((130, 190, 230), (10, 40, 110)),
-    "align-diag": ((150, 215, 140), (0, 80, 40)),
-}
-OTHERS = ((200, 170, 220), (80, 20, 110))
+HUES = {"avg": (55, 0), "align": (175, 255), "align-diag": (80, 150)}
+OTHERS = (335, 275)
+"""Degrees on the colour wheel at q = 1 and at q = 1000 and beyond, by estimator."""
+LIGHTNESS, ALONE = (0.68, 0.28), 0.45
+"""Of the smallest and the largest step of a launch, and where there is only one."""
 
 
-def colour(params: Mapping[str, str]) -> str | None:
-    """A family of colours an estimator, the darker the larger q; None for what is not ours.
+def colour(params: Mapping[str, str], shade: float | None = None) -> str | None:
+    """A family of hues an estimator, one of them a q, the darker the larger the step.
+
+    Args:
+        params: of a run; None is returned for those that are not ours.
+        shade: the rank of the run's step among those of its page, from 0 to 1.
 
     >>> colour({"estimator": "align", "q": "1"}), colour({"estimator": "align", "q": "1000"})
-    ('#82bee6', '#0a286e')
+    ('#22c3b6', '#4b22c3')
     """
     q = _number(params.get("q", ""))
     if "estimator" not in params or not 1 <= q < math.inf:
         return None
-    light, dark = PALETTES.get(params["estimator"], OTHERS)
-    share = min(1.0, math.log10(q) / 3)
-    mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+    first, last = HUES.get(params["estimator"], OTHERS)
+    hue = first + (last - first) * min(1.0, math.log10(q) / 3)
+    light = ALONE if shade is None else LIGHTNESS[0] + (LIGHTNESS[1] - LIGHTNESS[0]) * shade
+    parts = colorsys.hls_to_rgb(hue / 360, light, 0.7)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+
+
+def shades(runs: Sequence[Run]) -> dict[str, str]:
+    """The colour of each run that has one, its step ranked among those of all."""
+    steps = {run.info.run_id: _number(run.data.params.get("eta", "")) for run in runs}
+    known = sorted({step for step in steps.values() if math.isfinite(step)})
+    ranks = {step: at / (len(known) - 1) for at, step in enumerate(known)} if known[1:] else {}
+    found = {r.info.run_id: colour(r.data.params, ranks.get(steps[r.info.run_id])) for r in runs}
+    return {run_id: told for run_id, told in found.items() if told is not None}
+
+
+def paint(client: MlflowClient, runs: Sequence[Run]) -> None:
+    """Give the runs of a page their colours; those that have them are left alone."""
+    wanted = shades(runs)
+    for run in runs[:MANY]:
+        told = wanted.get(run.info.run_id)
+        if told is not None and run.data.tags.get(COLOUR) != told:
+            client.set_tag(run.info.run_id, COLOUR, told)
 
 
 def view_state(contents: Contents) -> dict[str, Any]:
@@ -293,6 +316,7 @@ def prepare_page(
     state = json.dumps(view_state(contents))
     if len(state) > LONGEST:
         raise ConfigError(f"{len(runs)} runs are too many for one page; choose fewer launches")
+    paint(client, runs)
     for experiment in experiments:
         client.set_experiment_tag(experiment, SHARED + key, state)
     return Page(page_path(experiments, key), contents.notice)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
     from rich.console import Console
 
-PORT = 5000
+ALL, PORT = "all", 5000
 HOSTS, LOOPBACK = "MLFLOW_SERVER_ALLOWED_HOSTS", "127.0.0.1:*,localhost:*"
 """Names by which the server may be asked, unless the user has said; others are of web pages."""
 STARTS_WITHIN = 300.0
@@ -59,7 +59,7 @@ def page_of(
     Args:
         studies: names; the one with the newest launch unless given.
         tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
-        launches: ids; the newest of each study unless given.
+        launches: ids, or ``all``; the newest of each study unless given.
         shows_all: show runs that end above their start, too.
     """
     uri = resolve_uri(tracking_uri)
@@ -73,7 +73,7 @@ def page_of(
         raise ConfigError(f"no launch of a study is in {without_credentials(uri)}; run one first")
     chosen = [_known(name, known) for name in studies] or [next(iter(known))]
     shown = [launch for name in chosen for launch in _chosen(known[name], launches)]
-    missing = [launch for launch in launches if launch not in shown]
+    missing = [launch for launch in launches if launch not in (*shown, ALL)]
     if missing:
         there = ", ".join(launch for name in chosen for launch in known[name])
         raise ConfigError(f"launch {missing[0]!r} is not of {', '.join(chosen)}; known: {there}")
@@ -102,6 +102,8 @@ def _known(name: str, known: dict[str, list[str]]) -> str:
 
 
 def _chosen(theirs: list[str], wanted: Sequence[str]) -> list[str]:
+    if ALL in wanted:
+        return theirs
     return [launch for launch in theirs if launch in wanted] if wanted else theirs[:1]
 
 

@@ -31,7 +31,7 @@ from zotune.callbacks.spool import (
     read_json,
     read_records,
 )
-from zotune.callbacks.stores import QUIET, URI
+from zotune.callbacks.stores import QUIET, URI, scheme_of, without_credentials
 from zotune.core.names import STUDY_FILE
 
 if TYPE_CHECKING:
@@ -180,6 +180,17 @@ class Session:
             logger.warning(self.left())
         elif why := read_json(self.spool.folder / DELIVERED).get("page_problem"):
             logger.warning(f"MLflow: all curves are delivered; their page is not prepared ({why})")
+
+    def where_to_look(self) -> str:
+        """What to open or to type to see the curves; empty for a study, which says it itself."""
+        about, told = (read_json(self.spool.folder / name) for name in (ABOUT, DELIVERED))
+        if about.get("study") or not self.is_delivered():
+            return ""
+        shown = without_credentials(self.uri)
+        if told.get("page") and scheme_of(self.uri) in ("http", "https"):
+            return f"MLflow: the curves are at {shown.rstrip('/')}{told['page']}"
+        words = ["zotune", "ui", str(about["experiment"]), "--tracking-uri", shown]
+        return f"MLflow: the curves are in {shown}; to see them, type: {shlex.join(words)}"
 
     def is_delivered(self) -> bool:
         """Whether the deliverer has ended, with everything delivered and nothing refused."""

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from zotune.cli import main
 
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "docs" / "getting-started.md"
 EXAMPLE = re.compile(r"^ {4}(zotune\b.*)$", re.MULTILINE)
 
 
@@ -77,8 +77,10 @@ def test_examples_in_help_can_be_typed(
         LEAVES[named].make_context(spelled(named), list(words[len(named) :]))
 
 
-def test_the_line_in_the_readme_prints_a_completion_script() -> None:
-    found = re.search(r'eval "\$\((_ZOTUNE_COMPLETE)=(\w+) zotune\)"', README.read_text())
+def test_the_line_on_the_site_prints_a_completion_script() -> None:
+    found = re.search(
+        r'eval "\$\((_ZOTUNE_COMPLETE)=(\w+) zotune\)"', PAGE.read_text(encoding="utf-8")
+    )
     assert found is not None
     variable, instruction = found.groups()
     done = CliRunner().invoke(main, [], prog_name="zotune", env={variable: instruction})
@@ -86,3 +88,16 @@ def test_the_line_in_the_readme_prints_a_completion_script() -> None:
     words = {"COMP_WORDS": "zotune re", "COMP_CWORD": "1", variable: "bash_complete"}
     offered = CliRunner().invoke(main, [], prog_name="zotune", env=words).output
     assert {"report", "reproduce"} == {line.partition(",")[2] for line in offered.splitlines()}
+
+
+def test_colours_are_left_out_where_the_environment_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """rich and click both follow NO_COLOR; nothing of ours forces colours past it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = CliRunner().invoke(main, ["list"], color=True).output
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = CliRunner().invoke(main, ["list"], color=True).output
+    assert "\x1b[" in coloured
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain)

@@ -415,6 +415,28 @@ def test_a_plan_is_shown_with_its_table_and_its_reasons() -> None:
     assert sum(line.strip().startswith("avg ") for line in text.splitlines()) == 4
 
 
+def test_a_plan_leads_with_what_loses_nothing_and_with_what_it_takes() -> None:
+    """The bound likes one step with q = 2999 best, and nobody would take one step."""
+    found = plan(50_000, 3000, count="evaluations")
+    assert (found.q, found.steps) == (2999, 1)
+    first, takes = found.advice
+    assert first == (
+        "Use align with any q from 19 to 2999: they lose at most 5% of the rate. "
+        "Begin with q = 200, 15 steps."
+    )
+    assert takes.startswith("A block of directions takes 80 MB; 3,000 calls of f take 50 minutes")
+    assert found.own_study == "zotune init mine --function FILE.py:f --dim 50000"
+    text = text_of(found, width=400)
+    assert text.startswith(first)
+    assert found.own_study in text
+
+
+def test_a_budget_of_too_few_steps_is_said_to_be_so() -> None:
+    assert any("can hardly follow a function" in said for said in plan(1000, 1500).advice) is False
+    few = plan(10, 12, count="evaluations", regime="strongly-convex")
+    assert any("can hardly follow a function" in said for said in few.advice)
+
+
 def test_the_shown_command_can_be_copied() -> None:
     """No blanks after a backslash, and the same words, on a narrow terminal too."""
     found = plan(1000, 20_000, regime="stochastic", count="evaluations")

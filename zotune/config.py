@@ -212,7 +212,7 @@ class Config(BaseModel):
         low, high = (_numbers("bounds", side) for side in value)
         if not all(a < b for a, b in zip(*np.broadcast_arrays(low, high), strict=True)):
             raise ValueError(
-                f"bounds must be (low, high) with low below high everywhere, got {value!r}"
+                f"bounds must be (low, high) with low below high everywhere, got {value!r}{PAIRS}"
             )
         return tuple(side.tolist() if side.size > 1 else float(side[0]) for side in (low, high))
 
@@ -299,7 +299,19 @@ def parse_config(settings: Mapping[str, Any]) -> Config:
         raise ConfigError(describe(error.errors()[0])) from None
 
 
+PAIRS = "; a pair for each coordinate is written as (all the low ends, all the high ends)"
+WHOLE = "a whole number"
 _ELSEWHERE = dict.fromkeys(("lr", "learning_rate", "step_size"), " (did you mean 'eta'?)")
+_ELSEWHERE |= dict.fromkeys(
+    ("maxiter", "maxfun", "max_nfev", "maxfevals", "n_trials", "max_evals", "nfev"),
+    " (did you mean 'budget', the evaluations that may be spent?)",
+)
+_ELSEWHERE |= dict.fromkeys(("sigma", "sigma0"), " (did you mean 'scale'?)")
+_ELSEWHERE |= {
+    "method": " (did you mean 'estimator' or 'update'?)",
+    "tol": "; a run ends at its budget, at target=… or after seconds=…",
+    "jac": "; no gradient is used: with one, SciPy's or torch's own optimizers are better",
+}
 _ELSEWHERE |= {
     key: f" of a run; it is one of zotune.objective(fn, dim, {key}=…)"
     for key in ("batched", "dtype", "device", "optimum", "start")
@@ -321,5 +333,8 @@ def describe(problem: Mapping[str, Any]) -> str:
             hint = _ELSEWHERE.get(key) or nearest(key, fields)
             return f"{key!r} is not a setting{hint}; settings: {', '.join(fields)}"
         case _:
+            if key.startswith("bounds"):
+                return f"bounds must be (low, high), numbers or vectors, got {came!r}{PAIRS}"
             message = problem["msg"].replace("Input should be", f"{key} must be")
+            message = message.replace("a valid integer, got a number with a fractional part", WHOLE)
             return f"{message}, got {came!r}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.entities import Param, Run, RunData, RunInfo
 from ray import tune
 
 from tests.callbacks.conftest import history, runs
 from tests.tune.conftest import Fit
 from zotune.callbacks import MLflowCurves, sync
-from zotune.callbacks.page import colour
+from zotune.callbacks.page import colour, shades
 from zotune.callbacks.spool import DELIVERED, Spool, read_json
 
 
@@ -100,3 +102,15 @@ def refuse_pages(store: str) -> None:
 def test_only_a_number_of_queries_has_a_colour(q: str) -> None:
     assert colour({"estimator": "avg", "q": q}) is None
     assert colour({"estimator": "avg", "q": "10.0"}) == colour({"estimator": "avg", "q": "10"})
+
+
+def test_estimator_q_and_step_have_colours_of_their_own() -> None:
+    points = list(itertools.product(("avg", "align"), ("1", "10", "100"), ("0.5", "1", "2")))
+    made = [
+        Run(
+            RunInfo(str(at), "0", "user", "FINISHED", 0, 1, "active"),
+            RunData(params=[Param("estimator", e), Param("q", q), Param("eta", eta)]),
+        )
+        for at, (e, q, eta) in enumerate(points)
+    ]
+    assert len(set(shades(made).values())) == len(points) == 18

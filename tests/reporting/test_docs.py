@@ -1,4 +1,4 @@
-"""What the README says about reports is true."""
+"""What the site says about reports is true."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from tests.reporting.conftest import Recorded
 from zotune.cli import main
 
-README = Path(__file__).parent.parent.parent / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "mlflow.md"
 BLOCK = r"<!-- commands on records -->\n```\n(.*?)```"
-COMMANDS = "".join(re.findall(BLOCK, README.read_text(), re.DOTALL)).splitlines()
+COMMANDS = "".join(re.findall(BLOCK, PAGE.read_text(encoding="utf-8"), re.DOTALL)).splitlines()
 
 
 @pytest.fixture(scope="module")
 def said(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The folder in which the commands of the README were run, and what they said."""
+    """The folder in which the commands of the page were run, and what they said."""
     folder = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", recorded.uri)
@@ -51,7 +51,7 @@ def test_two_launches_are_two_sections_and_the_report_is_not_attached(
     second = recorded.second
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
         f"launch {recorded.first}",
-        f"launch {second}",
         f"Claims of launch {second}",
+        f"launch {second}",
     ]
     assert {"part1-curves.svg", "part2-curves.svg"} <= set(told["files"])

@@ -20,7 +20,7 @@ CHOSEN = "Everything is chosen from d, budget, noise and the first steps; with s
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:
-    """Tables of entries by kind, as ``zotune list`` and the README show them."""
+    """Tables of entries by kind, as ``zotune list`` and the site show them."""
     return {
         "studies": [
             {"name": name, "question": str(parse_document(text, name).data["question"])}

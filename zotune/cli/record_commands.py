@@ -90,11 +90,16 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
     epilog=examples(
         "zotune ui strongly-convex",
         "zotune ui strongly-convex convex --no-open --port 5001",
+        "zotune ui my-study --launch all",
     ),
 )
 @click.argument("studies", nargs=-1, metavar="[STUDY]...")
 @click.option(
-    "--launch", "launches", multiple=True, help="Show this one, not the newest. Repeatable."
+    "--launch",
+    "launches",
+    multiple=True,
+    metavar="ID",
+    help="A launch, or all; the newest unless given. Repeatable.",
 )
 @click.option("--all", "shows_all", is_flag=True, help="Show runs that end above their start, too.")
 @click.option("--tracking-uri", help="Of the store: MLFLOW_TRACKING_URI or mlflow.db unless given.")

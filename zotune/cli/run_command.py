@@ -285,22 +285,22 @@ def _next(request: Request, outcome: Outcome) -> str:
     """What a person would type now: run what failed in full, or ask the other question."""
     words = ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
-        return f"{shlex.join(words)} (the study at its full size)"
+        return f"{shlex.join(words)}  # the study at its full size"
     if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
         taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
-        return f"{shlex.join(taken)} (the best trial's model, for {loaders(outcome.launch.study)})"
+        return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
     given = [word for setting in request.settings for word in ("--set", setting)]
     study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
     if "eta" not in study.space and tuned in shipped_studies():
         words[2] = tuned
-        return f"{shlex.join([*words, *given])} (whether tuned steps turn it around)"
+        return f"{shlex.join([*words, *given])}  # whether tuned steps turn it around"
     if "eta" not in study.space:
         steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
         searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
-        return f"{shlex.join(searched)} (whether a tuned step turns it around)"
+        return f"{shlex.join(searched)}  # whether a tuned step turns it around"
     end = "weights()" if over_weights(study.problem) else "best_x"
     point = f"import zotune; print(zotune.load_run({str(outcome.launch.folder)!r}).{end})"
-    return f"{shlex.join(['python', '-c', point])} (the best trial's point)"
+    return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
 
 
 def loaders(study: Study) -> str:

@@ -38,6 +38,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "savefig.facecolor": "white",
+    "pdf.fonttype": 42,  # fonts that journals accept
     "svg.fonttype": "none",  # text stays text, to be searched and edited
     "svg.hashsalt": "zotune",  # the same figure is the same file
     "text.parse_math": False,  # a name with a dollar is a name
@@ -48,6 +49,10 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "
 """Colours that the colour-blind tell apart."""
 PER_ROW, PANEL = 3, (3.5, 2.9)
 """Panels in a row, and the size of one in inches."""
+COLUMN, TEXT_WIDTH = 3.4, 7.0
+"""Inches of a column and of two in a paper: what a PDF is as wide as, for one panel or several."""
+LOWEST = 2.2
+"""Inches of height that a PDF has at least."""
 RESOLUTION = 200
 LABELS = {
     "gap": "f(x) − f*",
@@ -155,12 +160,32 @@ class Drawing:
         }
 
     def save(self, folder: Path) -> list[Path]:
-        """Write a PNG and an SVG."""
+        """Write a PNG, an SVG, and a PDF for LaTeX."""
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{self.name}.png", folder / f"{self.name}.svg"]
+        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg", "pdf")]
         self.save_as(paths[0])
         paths[1].write_text(self.svg, encoding="utf-8")
+        self.save_for_latex(paths[2])
         return paths
+
+    def save_for_latex(self, path: Path) -> Path:
+        """Write a PDF as wide as a column, or as two where there are several panels."""
+        several = len([axis for axis in self.figure.axes if axis.get_visible()]) > 1
+        width, height = self.figure.get_size_inches()
+        wanted = TEXT_WIDTH if several else COLUMN
+        with styled():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.figure.set_layout_engine("constrained")
+            self.figure.set_size_inches(wanted, max(height * wanted / width, LOWEST))
+            self.figure.savefig(path, format="pdf", metadata={"CreationDate": None})
+            self.figure.set_size_inches(width, height)
+        self._settled = False  # the next file is laid out at its own size again
+        self.settle()
+        return path
+
+    def _repr_html_(self) -> str:
+        """In a notebook the figure shows itself."""
+        return self.svg
 
     def save_as(self, path: Path) -> Path:
         """Write one file, of the kind that its name says."""

@@ -90,8 +90,8 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
     sections = []
     for launch in launches:
         found, why_not = verdicts[launch.launch]
-        sections += [_section(part, len(parts) > 1) for part in parts if part.launch is launch]
         sections += _state(launch, found, why_not, len(launches) > 1)
+        sections += [_section(part, len(parts) > 1) for part in parts if part.launch is launch]
     return Report(
         title=launches[0].study,
         lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
 
@@ -15,23 +16,22 @@ class Bar:
 
     Args:
         budget: of the run.
-        shown: whether it is; in a terminal unless given.
+        shown: whether it is; in a terminal or a notebook unless given.
     """
 
     def __init__(self, budget: int, *, shown: bool | None = None) -> None:
         self._budget = budget
-        self._shown = sys.stderr.isatty() if shown is None else shown
+        self._shown = (sys.stderr.isatty() or in_notebook()) if shown is None else shown
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Bar:
         if self._shown:
-            from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             text = TextColumn("{task.completed}/{task.total} best {task.fields[best]}")
             columns = (BarColumn(), text, TimeRemainingColumn())
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress = Progress(*columns, console=_console(), transient=True)
             self._progress.start()
             self._task = self._progress.add_task("", total=self._budget, best="…")
         return self
@@ -49,3 +49,17 @@ class Bar:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+def in_notebook() -> bool:
+    """Whether this process shows its output in a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _console() -> Console:
+    """Standard error, or the cell of a notebook, which shows a bar only on standard output."""
+    from rich.console import Console
+
+    return Console(force_jupyter=True) if in_notebook() else Console(stderr=True)

@@ -275,6 +275,7 @@ def as_objective(
     metrics: Mapping[str, Callable[..., Any]] | None = None,
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
     """The objective and the mapping by which the configuration knows it."""
+    require_exceptions(failures)
     told = {"failures": failures, "array": array, "metrics": metrics}
     for name, value in told.items():
         if value and not _is_plain(target):
@@ -308,6 +309,16 @@ def as_objective(
     name = Source(target, 1).name
     options: dict[str, Any] = told | {"name": name}
     return as_objective(objective(fn, dimension_of(x0), **options))
+
+
+def require_exceptions(failures: Any) -> None:
+    """Refuse failures that are not types of exceptions: they would never match."""
+    types = failures if isinstance(failures, tuple | list) else (failures,)
+    wrong = [one for one in types if not (isinstance(one, type) and issubclass(one, BaseException))]
+    if wrong:
+        raise ConfigError(
+            f"failures must be types of exceptions, such as (OSError, ValueError), got {wrong[0]!r}"
+        )
 
 
 def _is_plain(target: Problem) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from zotune._lazy import LazyModule
 from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.curve import above, rows_on_grid
@@ -23,6 +24,11 @@ from zotune.steps import THEORY
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from zotune.reporting.drawing import Drawing
+
+plots: Any = LazyModule("zotune.reporting.plots")
+"""Draws results; it stands above this room, and is imported when a picture is asked for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +108,21 @@ class Run:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
+
+    def plot(self, *, measure: str | None = None) -> Drawing:
+        """The curve against spent budget, in the report's style; a notebook shows it by itself.
+
+        ``.save_as(path)`` writes a PNG, SVG or PDF, ``.figure`` is matplotlib's to change.
+
+        Args:
+            measure: gap, loss or grad_norm2; the gap where the minimum is known unless given.
+        """
+        drawing: Drawing = plots.plot_runs([self], measure=measure)
+        return drawing
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what came out, what was chosen, and the curve."""
+        return str(plots.run_html(self))
 
     def weights(self) -> dict[str, Tensor]:
         """The trained parameters by name, as the run left them; load them with ``strict=False``."""

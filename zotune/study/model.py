@@ -54,6 +54,8 @@ from zotune.study.totals import race_plan
 if TYPE_CHECKING:
     from ray import tune
 
+    from zotune.study.result_grid import StudyResults
+
 STORAGE = "results"
 """Where launches go unless told otherwise."""
 
@@ -227,8 +229,10 @@ class Study(Shape):
         storage_path: str | Path = STORAGE,
         callbacks: Sequence[Any] = (),
         address: str | None = None,
-    ) -> tune.ResultGrid:
+    ) -> StudyResults:
         """Run the study to its end, in its own launch folder, and return Tune's results.
+
+        They are a ``tune.ResultGrid`` with ``.best``, ``.runs`` and ``.plot()``.
 
         Ctrl-C stops the trials and returns what there is. So do SIGTERM and a closed terminal, but
         they raise KeyboardInterrupt when everything is saved: the process was asked to end.
@@ -242,6 +246,7 @@ class Study(Shape):
                 process if it has one.
         """
         from zotune.study.launch import new_launch
+        from zotune.study.result_grid import of_study
         from zotune.study.running import curves, run_launch
 
         recorded = [*callbacks, *curves(self, tracking_uri)]
@@ -249,7 +254,7 @@ class Study(Shape):
             outcome = run_launch(launch, callbacks=recorded, address=address)
         if outcome.signal not in (0, signal.SIGINT):
             raise KeyboardInterrupt
-        return outcome.results
+        return of_study(outcome.results)
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)

@@ -20,7 +20,10 @@ def render(plan: Plan) -> RenderableType:
     from rich.padding import Padding
     from rich.text import Text
 
+    first, *more = plan.advice
+    lead: list[RenderableType] = [Text(first, style="bold"), *map(Text, more), Text()]
     head = Text.assemble(
+        "The bound itself is lowest at ",
         (f"{plan.estimator} with q = {plan.q}", "bold"),
         f": {_steps(plan)} {plan.step:.4g}{plan.step_unit and ' / L'}, guaranteeing\n"
         f"{plan.bounded} ≤ {_bound(plan.best)} · {plan.unit}",
@@ -30,8 +33,10 @@ def render(plan: Plan) -> RenderableType:
         parts.append(Text(title, style="bold"))
         parts += [Padding(Text(line), (0, 0, 0, 2)) for line in lines]
     command = plan.command.replace(" --set", " \\\n      --set")
+    own = Text(f"  {plan.own_study}", no_wrap=True, overflow="ignore")
+    parts += [Text("To try it on your own function", style="bold"), own]
     parts += [Text("To find out", style="bold"), Text(f"  {command}")]
-    return Group(head, Padding(_table(plan), (1, 0), expand=False), *parts)
+    return Group(*lead, head, Padding(_table(plan), (1, 0), expand=False), *parts)
 
 
 def _steps(plan: Plan) -> str:

@@ -20,6 +20,79 @@ LOST = 1e-3
 """The share of a block that may depend on the rest without a word."""
 
 
+ENOUGH = 10
+"""Steps that a run should have, to follow a function that is not the same everywhere."""
+FLOAT, MINUTE, HOUR = 8, 60, 3600
+
+
+def advice(case: Case, flat: Flatness) -> Iterator[str]:
+    """The block sizes that lose nothing, one of them to begin with, and what it takes."""
+    q = advised(case, flat)
+    steps = case.steps(q)
+    if flat.low == flat.high:
+        yield f"Use {flat.estimator} with q = {q}: {_many(steps, 'step')}."
+    else:
+        yield (
+            f"Use {flat.estimator} with any q from {flat.low} to {flat.high}: they lose at most "
+            f"{flat.within:.0%} of the rate. Begin with q = {q}, {_many(steps, 'step')}."
+        )
+    if steps < ENOUGH:
+        yield (
+            f"{_many(steps, 'step')} can hardly follow a function; a larger budget, fewer "
+            "coordinates, or minimize with nothing else said, does more."
+        )
+    calls = case.calls(q)
+    yield (
+        f"A block of directions takes {_bytes(q * case.dim * FLOAT)}; {_many(calls, 'call')} of "
+        f"f take {_time(calls)} if each takes a second."
+    )
+
+
+def advised(case: Case, flat: Flatness) -> int:
+    """The largest block in the flat range that leaves enough steps, else the smallest."""
+    return max((q for q in _between(flat) if case.steps(q) >= ENOUGH), default=flat.low)
+
+
+def _between(flat: Flatness) -> set[int]:
+    """Block sizes of a flat range that a person would name: its ends, and round numbers."""
+    round_ones = {digit * 10**k for k in range(len(str(flat.high))) for digit in (1, 2, 5)}
+    return {flat.low, flat.high, *(q for q in round_ones if flat.low <= q <= flat.high)}
+
+
+def own_study(case: Case) -> str:
+    """The command that writes a study of the user's own function."""
+    return f"zotune init mine --function FILE.py:f --dim {case.dim}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _bytes(size: float) -> str:
+    """A size in memory.
+
+    >>> _bytes(80), _bytes(2.4e9)
+    ('80 bytes', '2.4 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:g} bytes"
+
+
+def _time(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> _time(50), _time(3000), _time(20000)
+    ('50 seconds', '50 minutes', '5.6 hours')
+    """
+    if seconds < 2 * MINUTE:
+        return f"{seconds:g} seconds"
+    if seconds < 2 * HOUR:
+        return f"{seconds / MINUTE:.0f} minutes"
+    return f"{seconds / HOUR:.1f} hours"
+
+
 def assumptions(case: Case) -> Iterator[str]:
     """What the bounds take for granted."""
     yield {

@@ -35,7 +35,7 @@ from zotune.theory import (
     nonconvex_bound,
     search_block,
 )
-from zotune.theory.plan_words import assumptions, command, notes
+from zotune.theory.plan_words import advice, assumptions, command, notes, own_study
 
 WITHIN = 0.05
 """The loss of rate that still counts as flat."""
@@ -120,6 +120,10 @@ class Plan:
     notes: tuple[str, ...]
     command: str
     """The study that finds out what tuning the step changes."""
+    advice: tuple[str, ...] = ()
+    """What a person would say: which block sizes lose nothing, memory, time."""
+    own_study: str = ""
+    """The command that begins a study of the user's own function."""
 
     @property
     def estimator(self) -> str:
@@ -268,6 +272,15 @@ class Case:
         best = search_block(lambda q: self.option(how, q).rate, self.most)
         return sorted({*self.powers, best, self.most})
 
+    def steps(self, q: int) -> int:
+        """How many steps of q the budget lasts, a smaller last one included."""
+        return Allocation.constant(q, self.budget).steps
+
+    def calls(self, q: int) -> int:
+        """Evaluations that blocks of q make within the budget."""
+        allocation = Allocation.constant(q, self.budget)
+        return int(allocation.total(self.budget.difference.evaluations))
+
     def option(self, how: Method, q: int) -> Option:
         """The guarantee for constant blocks of q."""
         allocation = Allocation.constant(q, self.budget)
@@ -355,6 +368,8 @@ def _planned(case: Case) -> Plan:
         step_unit="1/L" if case.L is None else "",
         assumptions=tuple(assumptions(case)),
         notes=tuple(notes(case, best, flatness)),
+        advice=tuple(advice(case, flatness[0])),
+        own_study=own_study(case),
         command=command(case, flatness) if case.studied == case else _planned(case.studied).command,
     )
 

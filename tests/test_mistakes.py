@@ -1,0 +1,167 @@
+"""Fifty mistakes of newcomers: one clear line each, before anything is evaluated or started."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import zotune
+from zotune.cli import main
+
+
+def f(x: Any) -> Any:
+    return (x**2).sum()
+
+
+def minimize(*start: Any, **settings: Any) -> Callable[[], Any]:
+    """A call that minimises f from two ones, unless said otherwise."""
+    function, x0 = start or (f, [1.0, 1.0])
+    return lambda: zotune.minimize(function, x0, **({"budget": 10} | settings))
+
+
+def study(**changes: Any) -> Callable[[], Any]:
+    plain = {"name": "mine", "problem": "quadratic", "budget": 100, "space": {"q": [1]}}
+    return lambda: zotune.Study(**(plain | changes))
+
+
+def asked(**told: Any) -> Callable[[], Any]:
+    minimizer = zotune.Minimizer([1.0, 2.0], budget=20)
+    minimizer.ask()
+    return lambda: minimizer.tell(**told)
+
+
+BY_HAND = {"estimator": "avg", "q": 1, "update": "sgd"}
+EXTENT = "loguniform of eta must be [low, high], two numbers above 0, got [0, 1]"
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no start": (lambda: zotune.minimize(f, budget=10), "give x0, or wrap it with"),
+    "a budget of nothing": (minimize(budget=0), "budget must be greater than or equal to 1, got 0"),
+    "half an evaluation": (minimize(budget=10.5), "budget must be a whole number, got 10.5"),
+    "a budget in quotes": (minimize(budget="10"), "budget must be a number, got '10'"),
+    "the value, not the function": (minimize(3.0, [1.0]), "must be an Objective, a problem's name"),
+    "a function of vectors": (minimize(lambda x: x, [1.0, 2.0]), "returns one number, got shape"),
+    "no return": (minimize(lambda x: None, [1.0]), "returns a number, got NoneType"),
+    "text returned": (minimize(lambda x: "1", [1.0]), "returns a number, got str: '1'"),
+    "NaN in the start": (minimize(f, [float("nan")]), "x0 must be finite"),
+    "an empty start": (minimize(f, []), "must be a whole number of at least 1, got 0"),
+    "text for a start": (minimize(f, "start"), "x0 must be a vector"),
+    "NaN at the start": (minimize(lambda x: float("nan"), [1.0]), "choose another x0"),
+    "bounds the wrong way": (minimize(bounds=(2, 0)), "with low below high everywhere"),
+    "SciPy's bounds": (minimize(bounds=[(0, 2)] * 3), "written as (all the low ends, all the high"),
+    "a misspelled estimator": (minimize(estimator="algin"), "did you mean 'align'?"),
+    "a misspelled setting": (minimize(estimater="align"), "did you mean 'estimator'?"),
+    "a learning rate": (minimize(lr=0.1), "did you mean 'eta'?"),
+    "SciPy's maxiter": (minimize(maxiter=10), "did you mean 'budget'"),
+    "SciPy's tol": (minimize(tol=1e-6), "a run ends at its budget, at target"),
+    "CMA-ES's sigma0": (minimize(sigma0=0.5), "did you mean 'scale'?"),
+    "a gradient": (minimize(jac=f), "no gradient is used"),
+    "no queries": (minimize(q=0), "q must be greater than or equal to 1, got 0"),
+    "too many queries": (
+        minimize(budget=100, estimator="align", q=5, update="sgd", step="theory"),
+        "q must be at most the dimension for estimator 'align', got q=5 with d=2",
+    ),
+    "no step size": (minimize(**BY_HAND, step="constant"), "needs a step size, got eta=None"),
+    "a step uphill": (minimize(**BY_HAND, step="constant", eta=-1), "eta must be greater than 0"),
+    "a radius of nothing": (minimize(mu=0), "mu must be greater than 0, got 0"),
+    "a misspelled problem": (minimize("quadratc", None), "did you mean 'quadratic'?"),
+    "an option it has not": (
+        minimize({"name": "quadratic", "dimension": 3}, None),
+        "has no option 'dimension' (did you mean 'dim'?)",
+    ),
+    "failures by name": (minimize(failures="OSError"), "failures must be types of exceptions"),
+    "a failure itself": (minimize(failures=(OSError(),)), "failures must be types of exceptions"),
+    "a folder as checkpoint": (minimize(checkpoint="."), "checkpoint must be a file"),
+    "no values told": (asked(values=[]), "tell needs one value a point: 1 points, got 0 values"),
+    "a point not asked for": (asked(values=[1.0], ids=[999]), "point 999 is not asked for now"),
+    "a file that is not there": (
+        lambda: zotune.Minimizer.load("nothing.safetensors"),
+        "should be a file that save wrote",
+    ),
+    "a run that is not there": (
+        lambda: zotune.load_run("results/nothing"),
+        "give a launch's or a trial's folder",
+    ),
+    "a misspelled study": (
+        lambda: zotune.load_study("strongly-convexx"),
+        "did you mean 'strongly-convex'?",
+    ),
+    "a study file that is not there": (
+        lambda: zotune.load_study("nofile.yaml"),
+        "no study file at nofile.yaml; `zotune list` shows",
+    ),
+    "a scheduler not here": (study(scheduler="hyperband"), "known: asha, median, none"),
+    "random without trials": (
+        study(space={"eta": {"uniform": [1, 2]}}, search={"algorithm": "random"}),
+        "random search needs trials",
+    ),
+    "a logarithm of 0": (
+        study(space={"eta": {"loguniform": [0, 1]}}, search={"algorithm": "random", "trials": 2}),
+        EXTENT,
+    ),
+    "a change without =": (
+        lambda: zotune.load_study("smoke", settings=["budget"]),
+        "write it as path=value",
+    ),
+    "a regime not known": (
+        lambda: zotune.plan(10, 100, regime="linear"),
+        "known: convex, nonconvex, stochastic, strongly-convex",
+    ),
+    "a taken name": (
+        lambda: zotune.estimators.register("avg", formula="")(f),
+        "is registered already; choose another name",
+    ),
+    "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
+}
+COMMANDS = {
+    "run nothing": "study 'nothing' is not known",
+    "run bad.yaml": "bad.yaml:3: this is not YAML",
+    "run typo.yaml": "typo.yaml:3: 'buget' is not a key of a study (did you mean 'budget'?)",
+    "run smoke --set budget=none": "--set budget=none: budget must be a number, got 'none'",
+    "run smoke --import nofile.py": "--import nofile.py: there is no such file",
+    "run smoke --import syntax.py": "--import syntax.py failed: SyntaxError",
+    "run smoke --resume nothing": "no launch 'nothing' of smoke",
+    "run smoke --budget 5": "need --resume; a new launch takes --set budget=…",
+    "run smoke --tracking-uri file:///store": "use sqlite:///mlflow.db, an http(s) server",
+    "report nothing": "there is no tracking store at",
+    "ui nothing": "run a study here first, or give --tracking-uri",
+    "export nothing -o model": "give a launch's or a trial's folder",
+    "init 'two words'": "must be letters, digits",
+    "init mine --function nofile.py:f --dim 2": "there is no file",
+    "plan --dim 10 --budget 9 --count evals": "did you mean 'evaluations'?",
+    "compare --budget 10 -o x.txt": "must end in .png, .svg, .pdf or .jpg",
+    "rnu smoke": "No such command 'rnu'",
+}
+
+
+def test_there_are_fifty_of_them() -> None:
+    assert len(CALLS) + len(COMMANDS) >= 50
+
+
+@pytest.mark.parametrize("mistake", CALLS)
+def test_a_call_that_is_wrong_is_answered_with_one_line(mistake: str) -> None:
+    call, expected = CALLS[mistake]
+    with pytest.raises(zotune.ZotuneError, match=re.escape(expected)) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_that_is_wrong_starts_nothing_and_says_why(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "bad.yaml").write_text("name: mine\nproblem: {name: quadratic\nbudget: 10\n")
+    (tmp_path / "typo.yaml").write_text("name: m\nproblem: quadratic\nbuget: 1\nspace: {q: [1]}\n")
+    (tmp_path / "syntax.py").write_text("def f(:\n")
+    before = set(tmp_path.iterdir())
+    done = CliRunner().invoke(main, shlex.split(line))
+    assert done.exit_code == 2
+    assert COMMANDS[line] in done.output
+    assert "Traceback" not in done.output
+    assert set(tmp_path.iterdir()) == before

@@ -1,0 +1,50 @@
+"""The results of a study: Tune's, which can also show themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ray.tune import ResultGrid
+
+from zotune._lazy import LazyModule
+from zotune.runs.run import Run, load_run
+
+if TYPE_CHECKING:
+    from zotune.reporting.drawing import Drawing
+
+plots: Any = LazyModule("zotune.reporting.plots")
+"""Draws results; it stands above this room, and is imported when a picture is asked for."""
+
+
+class StudyResults(ResultGrid):  # type: ignore[misc]
+    """Tune's ``ResultGrid`` of a study, with its runs and their curves."""
+
+    @property
+    def runs(self) -> list[Run]:
+        """The run of each trial that has a checkpoint."""
+        return list(self._runs())
+
+    @property
+    def best(self) -> Run:
+        """The run with the lowest final loss."""
+        return load_run(self.get_best_result("loss", "min"))
+
+    def plot(self) -> Drawing:
+        """Curves of the best of each estimator and q, in the report's style."""
+        drawing: Drawing = plots.plot_results(self._runs())
+        return drawing
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the best of each estimator and q, and their curves."""
+        return str(plots.results_html(self._runs()))
+
+    def _runs(self) -> Iterator[Run]:
+        for at in range(len(self)):
+            if self[at].checkpoint is not None:
+                yield load_run(self[at])
+
+
+def of_study(results: ResultGrid) -> StudyResults:
+    """Tune's results with what a study adds; made as Tune makes its own."""
+    return StudyResults(results._experiment_analysis)
