@@ -21,7 +21,7 @@ from zotune.reporting.drawing import (
     styled,
     with_spread,
 )
-from zotune.reporting.series import Series, best, measure_of, panel_of
+from zotune.reporting.series import Series, best, measure_of, panel_of, panels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,8 +129,8 @@ def spread_note(series: Iterable[Series], what: str) -> str:
 def _by_panel(series: Sequence[Series]) -> dict[str, list[int]]:
     """Positions of the series of each panel."""
     found: dict[str, list[int]] = {}
-    for at, one in enumerate(series):
-        found.setdefault(panel_of(one, series), []).append(at)
+    for at, panel in enumerate(panels_of(series)):
+        found.setdefault(panel, []).append(at)
     return found
 
 

@@ -210,7 +210,21 @@ def by_problem(series: Sequence[Series]) -> dict[str, list[Series]]:
 
 def panel_of(series: Series, among: Sequence[Series]) -> str:
     """Which panel a series is drawn in: its estimator, with its directions if they differ."""
-    differing = [key for key in PANELS[1:] if key in searched(among)]
+    return _panel(series, _panel_keys(among))
+
+
+def panels_of(series: Sequence[Series]) -> list[str]:
+    """The panel of each of the series, among all of them."""
+    differing = _panel_keys(series)
+    return [_panel(one, differing) for one in series]
+
+
+def _panel_keys(among: Sequence[Series]) -> list[str]:
+    found = searched(among)
+    return [key for key in PANELS[1:] if key in found]
+
+
+def _panel(series: Series, differing: Sequence[str]) -> str:
     named = [series.config.get("estimator"), *(series.config.get(key) for key in differing)]
     known = [str(part) for part in named if part is not None]
     return ", ".join(known) or " ".join(series.names)
@@ -221,8 +235,8 @@ def best(series: Sequence[Series]) -> list[Series]:
     did not, and a diverged one only where there is no other.
     """
     groups: defaultdict[tuple[str, int | None], list[Series]] = defaultdict(list)
-    for one in series:
-        groups[panel_of(one, series), one.q].append(one)
+    for panel, one in zip(panels_of(series), series, strict=True):
+        groups[panel, one.q].append(one)
     return [min(group, key=_rank) for group in groups.values()]
 
 
