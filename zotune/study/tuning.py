@@ -12,7 +12,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.study.carrying import points_of
-from zotune.study.launch import launch_id
+from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
 from zotune.study.scheduling import scheduler
@@ -20,8 +20,6 @@ from zotune.study.shape import OPTUNA
 from zotune.tune.plugins import own_entries
 from zotune.tune.trainables import ZOTrainable
 
-CHECKPOINT_EVERY = 2
-"""Reports between two checkpoints of a trial."""
 RETRIES = 3
 """How often a trial is continued when its worker was killed."""
 
@@ -149,7 +147,7 @@ def build_tuner(
     **tune_config: Any,
 ) -> tune.Tuner:
     """The unfitted Tuner of a study; see ``Study.tuner``."""
-    from zotune.callbacks import FailFast
+    from zotune.callbacks import FailFast, PacedCheckpoints
 
     options: dict[str, Any] = {
         "metric": "loss",
@@ -169,10 +167,10 @@ def build_tuner(
             name=name or launch_id(),
             storage_path=str((storage_path / study.name).absolute()),
             verbose=0,
-            callbacks=[*callbacks, FailFast()],
+            callbacks=[*callbacks, PacedCheckpoints(), FailFast()],
             stop=stopper(study),
             checkpoint_config=tune.CheckpointConfig(
-                checkpoint_frequency=CHECKPOINT_EVERY, num_to_keep=2, checkpoint_at_end=True
+                num_to_keep=kept_checkpoints(study), checkpoint_at_end=True
             ),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),
