@@ -146,6 +146,12 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
 @click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
+@click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=True,
+    help="Draw a figure and write a report at the end.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""

@@ -60,6 +60,8 @@ class Request:
     trials: int | None = None
     """With resume: what a new launch, which goes on from the old one, has more of."""
     as_json: bool = False
+    report: bool = True
+    """Whether a figure is drawn and a report written at the end."""
     imports: Sequence[str] = ()
     """Files and modules of the user's, which register what the study names."""
 
@@ -100,7 +102,7 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
         except KeyboardInterrupt:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
-    figure = draw(outcome, best_entries(entries(outcome)))
+    figure = draw(outcome, best_entries(entries(outcome))) if request.report else None
     for failure in failures(outcome):
         _say(console, f"failed: {failure}")
     return outcome, figure
@@ -258,8 +260,10 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
     if _all_failed(outcome):
         return [f"page: {page}", "report: none, because no trial finished"]
-    made = f"report: {_reported(outcome, store)}"
     again = shlex.join(["zotune", "report", name, *given])
+    if not request.report:
+        return [f"page: {page}", f"report: not made (--no-report); later: {again}"]
+    made = f"report: {_reported(outcome, store)}"
     return [f"page: {page}", f"{made}; again, or of several launches: {again}"]
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+    suppress,
+)
+from importlib import import_module
 from typing import Any
 
 from zotune.core.folders import private_folder
@@ -54,6 +62,8 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
         cluster = require_cluster(address)
         with _joining(cluster) if cluster else _own():
+            # Tune's import takes as long as Ray's start, most of which is waiting.
+            threading.Thread(target=_import_tune, daemon=True).start()
             ray.init(
                 address=cluster or LOCAL,
                 log_to_driver=False,
@@ -65,6 +75,12 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
                 yield
             finally:
                 ray.shutdown()
+
+
+def _import_tune() -> None:
+    """Import Ray Tune; whoever needs it is told what is wrong with it."""
+    with suppress(Exception):
+        import_module("ray.tune")
 
 
 def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
