@@ -13,11 +13,11 @@ from zotune.callbacks.records import ITERATION
 
 
 class PacedCheckpoints(Callback):
-    """Saves a trial at every second report, but not within a second after it was saved last.
+    """Saves a trial at every second report, but not within half a second after it was saved last.
 
     Tune's ``checkpoint_frequency`` counts reports alone: a trial that takes a tenth of a second
     spends more time on its checkpoints than on its steps. A killed worker repeats what it did since
-    its last checkpoint: two reports, or those of one second. Use it without a
+    its last checkpoint: two reports, or those of half a second. Use it without a
     ``checkpoint_frequency``, and with ``checkpoint_at_end``::
 
         tune.RunConfig(
@@ -30,7 +30,7 @@ class PacedCheckpoints(Callback):
         seconds: between two checkpoints, at least.
     """
 
-    def __init__(self, *, reports: int = 2, seconds: float = 1.0) -> None:
+    def __init__(self, *, reports: int = 2, seconds: float = 0.5) -> None:
         self._reports, self._seconds = reports, seconds
         self._last: dict[str, tuple[int, float]] = {}
 
