@@ -70,10 +70,10 @@ def test_a_study_file_of_a_later_format_is_refused_in_one_line(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", sorted(shipped_studies()))
 def test_a_study_written_with_all_its_settings_is_the_same_study(name: str) -> None:
-    study = Study.unchecked(parse_document(shipped_studies()[name]).data)
+    study = Study.of(Shape(**parse_document(shipped_studies()[name]).data))
     whole = parse_document(study.to_yaml(complete=True)).data
     assert whole.keys() >= Shape.model_fields.keys() - {"claims", "tuning"}
-    assert Study.unchecked(whole) == study
+    assert Study.of(Shape(**whole)) == study
 
 
 def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
@@ -98,8 +98,9 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
         "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: "
-        "format, name, question, problem, budget, count, replicates, replicates_as, seed, space, "
-        "fixed, search, scheduler, within, resources, stop, report_every, points, claims, tuning",
+        "format, name, question, problem, budget, total, count, replicates, replicates_as, seed, "
+        "space, fixed, search, scheduler, within, resources, stop, report_every, points, claims, "
+        "tuning",
         "mine.yaml:4: budget must be a number, got 'many'",
         "mine.yaml:5: count 'direction' is not known (did you mean 'directions'?); "
         "known: directions, evaluations",

@@ -116,7 +116,7 @@ def run_stock(study: Study, pace: Pace, store: str, folder: Path) -> None:
 
 def reported(store: str, folder: Path) -> float:
     """Seconds for reading the newest launch back and writing its report."""
-    from zotune.reporting.records import Store
+    from zotune.results.store import Store
     from zotune.reporting.report import build
 
     start = monotonic()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import (
     AbstractContextManager,
@@ -16,34 +13,11 @@ from contextlib import (
     suppress,
 )
 from importlib import import_module
-from typing import Any
 
-from zotune.core.folders import private_folder
-from zotune.study.tokens import cluster_token, own_token, set_variables
+from zotune.core.own_ray import own_ray, quiet_ray, silence, started
+from zotune.core.tokens import cluster_token
 
-SILENCE = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "100000",
-    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",
-}
-BREAKPOINT = "PYTHONBREAKPOINT"
-"""What Ray sets in the process that starts it, and leaves there."""
-STORE_BYTES = 256 * 2**20
-"""The object store of a Ray of this machine; studies put next to nothing in it."""
-NOT_NEEDED = ("start_monitor", "start_log_monitor", "start_api_server")
-"""How Ray starts its autoscaler, its log monitor and its dashboard; a study needs none of them."""
-SOCKET_BYTES = 70
-"""Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
-
-
-def silence() -> None:
-    """Set what Ray reads when it is imported; what the user has set stays."""
-    for key, value in SILENCE.items():
-        os.environ.setdefault(key, value)
+__all__ = ["answer_kept", "local_ray", "quiet_optuna", "ray_running", "silence"]
 
 
 @contextmanager
@@ -52,29 +26,20 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
     A new one accepts only its own processes, and keeps its files from other users.
     """
-    with _silenced(), _quiet_loggers():
+    with quiet_ray():
         import ray
 
-        if ray.is_initialized():
-            yield
-            return
-        from zotune.study.reaching import LOCAL, require_cluster
+        from zotune.study.reaching import require_cluster
 
-        cluster = require_cluster(address)
-        with _joining(cluster) if cluster else _own():
-            # Tune's import takes as long as Ray's start, most of which is waiting.
-            threading.Thread(target=_import_tune, daemon=True).start()
-            ray.init(
-                address=cluster or LOCAL,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                num_cpus=cpus,
-                **({} if cluster else _own_options()),
-            )
-            try:
+        # Tune's import takes as long as Ray's start, most of which is waiting.
+        threading.Thread(target=_import_tune, daemon=True).start()
+        cluster = None if ray.is_initialized() else require_cluster(address)
+        if cluster is None:
+            with own_ray(cpus=cpus):
                 yield
-            finally:
-                ray.shutdown()
+        else:
+            with _joining(cluster), started(cluster, cpus=cpus):
+                yield
 
 
 def _import_tune() -> None:
@@ -109,71 +74,9 @@ def _joining(cluster: str) -> AbstractContextManager[None]:
     return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
 
 
-@contextmanager
-def _own() -> Iterator[None]:
-    """A new Ray of this machine: protected by a token, and with no process that is not needed."""
-    with own_token(), _few_processes():
-        yield
-
-
-@contextmanager
-def _few_processes() -> Iterator[None]:
-    """Start Ray without its autoscaler, log monitor and dashboard: a third of its start.
-
-    ``ray.init`` has no options for them. What a later Ray no longer has is passed over.
-    """
-    from ray._private.node import Node
-
-    replaced = {name: Node.__dict__[name] for name in NOT_NEEDED if name in Node.__dict__}
-    for name in replaced:
-        setattr(Node, name, lambda node, **options: None)
-    try:
-        yield
-    finally:
-        for name, method in replaced.items():
-            setattr(Node, name, method)
-
-
-def _own_options() -> dict[str, Any]:
-    return {
-        "include_dashboard": False,
-        # Tune gives its workers an environment of their own, and takes none that is started before.
-        "_system_config": {"prestart_worker_first_driver": False},
-        "object_store_memory": STORE_BYTES,
-        "_temp_dir": str(private_folder(SOCKET_BYTES) / "ray"),
-    }
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """``silence`` for a while; the environment is as it was afterwards."""
-    before = {key: os.environ.get(key) for key in (*SILENCE, BREAKPOINT)}
-    silence()
-    try:
-        yield
-    finally:
-        set_variables(before)
-
-
 def answer_kept(wanted: bool) -> AbstractContextManager[object]:
     """Keep stdout for an answer that a machine reads: Ray prints there which nodes have died."""
     return redirect_stdout(sys.stderr) if wanted else nullcontext()
-
-
-@contextmanager
-def _quiet_loggers() -> Iterator[None]:
-    """Ray's loggers say nothing that zotune does not say itself."""
-    loggers = [logging.getLogger(name) for name in ("ray", "ray.tune", "ray.train", "ray.data")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
 
 @contextmanager

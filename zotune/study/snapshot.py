@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zotune.core.names import DIVERGED, EXHAUSTED, STUDY_FILE
-from zotune.results.remarks import remarks
+from zotune.core.ranking import rank, remarks
 from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
@@ -81,8 +81,8 @@ class _Sums:
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHOWN, 0))
     spent: int = 0
     budget: int = 0
-    bests: dict[str, tuple[float, str]] = field(default_factory=dict)
-    lowest: dict[str, tuple[float, str]] = field(default_factory=dict)
+    bests: dict[str, Ranked] = field(default_factory=dict)
+    lowest: dict[str, Ranked] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
     measure: str = "loss"
 
@@ -114,11 +114,11 @@ class _Sums:
         named = trial_label(trial.config, options)
         which = repr([setting(trial.config, key) for key in options])
         if loss is not None:
-            _keep_lowest(self.lowest, which, last.get("best_loss", loss), named)
+            _keep_best(self.lowest, which, last.get("best_loss", loss), named)
             self.measure = "loss" if last.get("gap") is None else "gap"
         if end not in ("", "failed") and loss is not None:
             told = ", ".join([named, *_remarks(last)])
-            _keep_lowest(self.bests, which, last[self.measure], told)
+            _keep_best(self.bests, which, last[self.measure], told, str(last.get("status")))
         if end:
             word = DIVERGED if last.get("status") == DIVERGED else end
             self.ended[trial.trial_id] = f"{named}: {word}{_end(trial, self.measure)}"
@@ -132,17 +132,24 @@ class _Sums:
             states,
             self.spent,
             self.budget + waiting * (self.budget // max(1, seen)),
-            tuple(self.bests.values()),
-            tuple(self.lowest.values()),
+            tuple((value, named) for _, value, named in self.bests.values()),
+            tuple((value, named) for _, value, named in self.lowest.values()),
             self.measure,
             self.ended,
         )
 
 
-def _keep_lowest(kept: dict[str, tuple[float, str]], which: str, value: float, named: str) -> None:
-    """Keep a value and whose it is, unless a lower one is kept."""
-    if which not in kept or value < kept[which][0]:
-        kept[which] = (value, named)
+Ranked = tuple[tuple[bool, float, float], float, str]
+"""A place among results, a value, and whose it is."""
+
+
+def _keep_best(
+    kept: dict[str, Ranked], which: str, value: float, named: str, status: str = ""
+) -> None:
+    """Keep a value and whose it is, unless a better one is kept."""
+    place = rank(status, value)
+    if which not in kept or place < kept[which][0]:
+        kept[which] = (place, value, named)
 
 
 def _end(trial: Any, measure: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ray._private.node import Node
 
-from zotune.study.quiet import NOT_NEEDED, _few_processes
+from zotune.core.own_ray import NOT_NEEDED, few_processes
 
 
 def test_ray_still_has_the_processes_that_are_left_out() -> None:
@@ -14,7 +14,7 @@ def test_ray_still_has_the_processes_that_are_left_out() -> None:
 
 def test_processes_are_left_out_of_a_ray_that_we_start_and_of_no_other() -> None:
     before = {name: getattr(Node, name) for name in NOT_NEEDED}
-    with _few_processes():
+    with few_processes():
         node = Node.__new__(Node)
         assert node.start_monitor() is None
         assert node.start_api_server(include_dashboard=False, raise_on_failure=False) is None
@@ -29,5 +29,5 @@ def test_a_start_that_fails_leaves_ray_as_it_was() -> None:
 
 
 def _fail_to_start() -> None:
-    with _few_processes():
+    with few_processes():
         raise RuntimeError("no start")
