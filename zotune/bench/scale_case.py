@@ -116,8 +116,8 @@ def run_stock(study: Study, pace: Pace, store: str, folder: Path) -> None:
 
 def reported(store: str, folder: Path) -> float:
     """Seconds for reading the newest launch back and writing its report."""
-    from zotune.results.store import Store
     from zotune.reporting.report import build
+    from zotune.results.store import Store
 
     start = monotonic()
     build(Store.open(store).read(NAME)).write(folder / "report")
