@@ -70,6 +70,42 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
 
 
 @bench_group.command(
+    "scale",
+    epilog=examples(
+        "zotune bench scale --trials 10 --trials 100",
+        "zotune bench scale --trials 10000 --no-wide --json",
+    ),
+)
+@click.option(
+    "--trials",
+    "sizes",
+    type=int,
+    multiple=True,
+    default=(10, 100, 1000),
+    show_default=True,
+    help="Small trials of a study. Repeatable.",
+)
+@click.option(
+    "--stock", default=100, show_default=True, help="The most trials that stock Tune runs, too."
+)
+@click.option(
+    "--wide/--no-wide",
+    default=True,
+    show_default=True,
+    help="Also 1000 replicates, d = 1,000,000, and 100 launches in one store.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_scale(sizes: tuple[int, ...], stock: int, wide: bool, as_json: bool) -> None:
+    """Measure studies as they grow, beside stock Ray Tune.
+
+    Trials a second early and late, memory, bytes on disk, rows in MLflow. Takes many minutes.
+    """
+    from zotune.bench import scale
+
+    _measure(scale, scale.scale, as_json, sizes=sizes, stock=stock, wide=wide)
+
+
+@bench_group.command(
     "lm",
     epilog=examples(
         "zotune bench lm --rounds 1 --json",
