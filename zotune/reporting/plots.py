@@ -7,13 +7,15 @@ draw.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
 from zotune.errors import ConfigError
 from zotune.reporting import figures
 from zotune.reporting.drawing import Drawing, number, with_spread
-from zotune.reporting.series import Series, best, from_run, measure_of, panel_of
+from zotune.results.checkpoints import from_run
+from zotune.results.configurations import Configuration, best, measure_of, panel_of
 
 if TYPE_CHECKING:
     from zotune.runs.run import Run
@@ -29,30 +31,29 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
         measure: gap, loss or grad_norm2; the gap where the minimum is known unless given.
     """
     if isinstance(runs, Mapping):
-        series = [_named(from_run(run), name) for name, run in runs.items()]
+        some = [_named(run, name) for name, run in runs.items()]
     else:
-        series = [from_run(run) for run in runs]
-    return figures.curves(series, measure=measure)
+        some = _each(runs)
+    return figures.curves(some, measure=measure)
 
 
-def _named(series: Series, name: str) -> Series:
-    """The series under a name of its own."""
-    return Series(
-        {**series.config, "estimator": name},
-        series.points,
-        series.replicates,
-        series.status,
-        (name,),
-        series.estimated_smoothness,
-    )
+def _each(runs: Iterable[Run]) -> list[Configuration]:
+    """A configuration for each run."""
+    return [Configuration((from_run(run, str(at)),)) for at, run in enumerate(runs)]
+
+
+def _named(run: Run, name: str) -> Configuration:
+    """The configuration of a run, under a name of its own."""
+    trial = from_run(run, name)
+    return Configuration((replace(trial, config={**trial.config, "estimator": name}),))
 
 
 def plot_results(runs: Iterable[Run]) -> Drawing:
     """The best of each estimator and q of a study; an error where nothing has a curve."""
-    series = [from_run(run) for run in runs]
-    if not series:
+    some = _each(runs)
+    if not some:
         raise ConfigError("no trial has a checkpoint to plot; a study needs one that has ended")
-    return figures.curves(best(series))
+    return figures.curves(best(some))
 
 
 def run_html(run: Run) -> str:
@@ -69,7 +70,7 @@ def run_html(run: Run) -> str:
 
 def results_html(runs: Iterable[Run]) -> str:
     """The results of a study for a notebook: the best of each estimator and q, and the curves."""
-    chosen = best([from_run(run) for run in runs])
+    chosen = best(_each(runs))
     if not chosen:
         return "<p>No trial has ended yet.</p>"
     measure = measure_of(chosen)
