@@ -16,7 +16,13 @@ from zotune.config import Config, parse_config
 from zotune.core.names import CURVE_KEY, LOSSES_KEY, RUNNING, STATE_FILE
 from zotune.core.state import State
 from zotune.loop import Loop
-from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
+from zotune.objectives import (
+    AnyObjective,
+    Objective,
+    build_any_problem,
+    complete_problem,
+    problem_mapping,
+)
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.plugins import Own, adopt, own_entries
@@ -112,7 +118,7 @@ class ZOTrainable(tune.Trainable):
         merged = {**self._shared, **self.defaults, **settings}
         if self._source is None:
             problem = problem_mapping(_plain(merged.get("problem")))
-            merged["problem"] = {**self._shared.get("problem", {}), **problem}
+            merged["problem"] = complete_problem({**self._shared.get("problem", {}), **problem})
         return parse_config(_plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:
