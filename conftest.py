@@ -17,7 +17,7 @@ from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.updates import UPDATES
 
-pytest_plugins = ["tests.browser", "tests.packages", "tests.servers"]
+pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.servers"]
 
 
 DRAWN = {"browser", "running_server", "recorded"}

@@ -31,7 +31,7 @@ class CountingBowl:
 
     def __call__(self, x: Tensor) -> Tensor:
         self.calls += 1
-        scale = torch.arange(1, len(x) + 1, dtype=x.dtype) / len(x)
+        scale = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device) / len(x)
         return (scale * (x - 1) ** 2).sum() + torch.cos(x).sum()
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
+from tests.devices import chosen
 from zotune.addresses import Keys
 from zotune.iterates import View
 from zotune.loop import Loop
@@ -42,14 +43,14 @@ class TinyQwen(WeightsObjective):
         torch.manual_seed(0)
         kind: Any = Qwen3ForCausalLM if causal else Qwen3ForSequenceClassification
         self.causal = causal
-        self.module = kind(config).to(dtype).eval().requires_grad_(False)
+        self.module = kind(config).to(chosen(), dtype).eval().requires_grad_(False)
         self.trained = dict(self.module.named_parameters())
-        self.device, self.dtype = torch.device("cpu"), dtype
+        self.device, self.dtype = chosen(), dtype
         self.calls = 0
 
     def batch(self, keys: Keys, step: int) -> tuple[Tensor, Tensor]:
         draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
-        ids = torch.from_numpy(draws.integers(1, WORDS, (4, 8)))
+        ids = torch.from_numpy(draws.integers(1, WORDS, (4, 8))).to(self.device)
         return ids, (ids[:, 0] > WORDS // 2).long()
 
     def loss(self, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -73,7 +74,7 @@ class TinyQwen(WeightsObjective):
 def bits(objective: WeightsObjective) -> bytes:
     """All trained weights, bit for bit."""
     flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
-    return torch.cat(flat).numpy().tobytes()
+    return torch.cat(flat).cpu().numpy().tobytes()
 
 
 def block_of(loop: Loop, step: int, q: int, layout: Layout) -> TileBlock:
