@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zotune.callbacks.stores import open_client, resolve_uri, without_credentials
-from zotune.core.names import STATE_FILE
+from zotune.core.names import POINT_TAG, STATE_FILE
 from zotune.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -69,19 +69,19 @@ def point_of(run_id: str, tracking_uri: str | None = None) -> Iterator[Path]:
         try:
             path = client.download_artifacts(run_id, f"{PLACE}/{STATE_FILE}", folder)
         except (MlflowException, OSError):
-            reason = "has no point" if _is_known(client, run_id) else "is not in the store"
             raise CheckpointError(
-                f"MLflow run {run_id} {reason}; it must be a trial that ended with a checkpoint, "
-                "logged by zotune.callbacks.MLflowCurves"
+                f"MLflow run {run_id} {_why_no_point(client, run_id)}; it must be a trial that "
+                "ended with a checkpoint, logged by zotune.callbacks.MLflowCurves"
             ) from None
         yield Path(path)
 
 
-def _is_known(client: MlflowClient, run_id: str) -> bool:
+def _why_no_point(client: MlflowClient, run_id: str) -> str:
+    """What of a run is missing, as far as the store knows."""
     from mlflow.exceptions import MlflowException
 
     try:
-        client.get_run(run_id)
+        told = client.get_run(run_id).data.tags.get(POINT_TAG)
     except MlflowException:
-        return False
-    return True
+        return "is not in the store"
+    return f"has no point: {told}" if told else "has no point"

@@ -16,6 +16,7 @@ from zotune.callbacks.records import (
     INTERRUPTED,
     KILLED,
     POINTS,
+    SPENT,
     STARTED,
     STOPPED,
     SUPERSEDED,
@@ -36,6 +37,7 @@ from zotune.core.names import (
     LOSSES_KEY,
     STATUS_TAG,
 )
+from zotune.core.spending import repeated
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -59,6 +61,8 @@ class Ledger:
         self._diverged: set[str] = set()
         self._losses: dict[str, list[float]] = {}
         self._params: dict[str, dict[str, str]] = {}
+        self._reports: dict[str, list[int]] = {}
+        self._unwritten: dict[str, list[int]] = {}
         self._ended: set[str] = set()
         self._forgotten: list[str] = []
         for record in records:
@@ -84,11 +88,12 @@ class Ledger:
             self._diverged.add(trial)
         if LOSSES_KEY in record:
             self._losses[trial] = record[LOSSES_KEY]
+        self._reports.setdefault(trial, []).extend(record.get("reports", ()))
         if record["kind"] == POINTS and record["points"]:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
 
     def _forget(self, trial: str) -> None:
-        for known in (self._high, self._losses, self._params):
+        for known in (self._high, self._losses, self._params, self._reports, self._unwritten):
             known.pop(trial, None)
         for some in (self._open, self._ended, self._diverged):
             some.discard(trial)
@@ -135,6 +140,8 @@ class Ledger:
     ) -> list[Record]:
         """The points that a result brings: its curve's, or itself where it has no curve."""
         begun = [] if trial.trial_id in self._open else self.start(trial)
+        if row.get(SPENT) is not None:
+            self._unwritten.setdefault(trial.trial_id, []).append(step_of(row))
         points: list[list[Any]] = []
         nonfinite: dict[str, int] = {}
         high = self._high[trial.trial_id]
@@ -150,6 +157,8 @@ class Ledger:
         record: Record = {"kind": POINTS, "trial": trial.trial_id, "points": points}
         if nonfinite:
             record["nonfinite"] = nonfinite
+        if reports := self._unwritten.pop(trial.trial_id, None):
+            record["reports"] = reports
         if curve and LOSSES_KEY in curve[-1]:
             record[LOSSES_KEY] = curve[-1][LOSSES_KEY]
         self._replay(record)
@@ -165,6 +174,9 @@ class Ledger:
         if status == KILLED and (row.get("status") in ENDS_BY_ITSELF or row.get("done")):
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
+        reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
+        if again := repeated(reports):
+            finite["repeated"] = float(again)
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
         record["tags"] = {STATUS_TAG: _word(status, word)}
         if row.get("L_estimated"):

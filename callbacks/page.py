@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from zotune.callbacks.hiding import hiding_notice, runs_above_start
 from zotune.core.names import LAUNCH_TAG
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Contents:
     """Where the axis ends: the largest budget."""
     launches: dict[str, list[str]]
     """Ids of the runs, by launch."""
+    spending: Spending
+    """What all runs together have spent."""
     hidden: tuple[str, ...] = ()
     """Ids of runs that end above their start, and would crush the others' charts."""
 
@@ -92,7 +95,16 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     launches: defaultdict[str, list[str]] = defaultdict(list)
     for run in runs:
         launches[run.data.tags[LAUNCH_TAG]].append(run.info.run_id)
-    return Contents(curves, positive, _searched(runs), end, dict(launches), tuple(hidden))
+    spending = Spending.of((run.data.params, _last(run)) for run in runs)
+    return Contents(curves, positive, _searched(runs), end, dict(launches), spending, tuple(hidden))
+
+
+def _last(run: Run) -> dict[str, float]:
+    """The last values of a run: those of its end, else of its last point."""
+    metrics, last = run.data.metrics, max((m.step for m in run.data._metric_objs), default=0)
+    ends = {key.removeprefix("final_"): metrics[key] for key in metrics if key.startswith("final_")}
+    spent = [m.step for m in run.data._metric_objs if m.key.startswith("final_")]
+    return {**metrics, **ends, "spent": max(spent, default=last)}
 
 
 def _number(text: str) -> float:
@@ -142,8 +154,9 @@ def colour(params: Mapping[str, str]) -> str | None:
 def view_state(contents: Contents) -> dict[str, Any]:
     """What MLflow's page reads: columns, groups, and charts in sections."""
     curves, bars, space = _section("Curves"), _section("Final values"), _section("Search space")
-    if contents.notice:
-        curves["name"] += f" ({contents.notice})"
+    notices = [f"spent {contents.spending}"] if contents.spending.charged else []
+    if notices := [*notices, *filter(None, [contents.notice])]:
+        curves["name"] += f" ({'; '.join(notices)})"
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
     if contents.final:
         charts.append(_bar(contents.final, bars["uuid"]))

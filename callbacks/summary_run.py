@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, STARTED, SUPERSEDED
+from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, POINTS, STARTED, SUPERSEDED
 from zotune.callbacks.spool import Record
-from zotune.core.names import STUDY_FILE
+from zotune.core.names import SPENT_TAG, STATUS_TAG, STUDY_FILE
+from zotune.core.ranking import rank
+from zotune.core.spending import Spending
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -24,13 +26,14 @@ SHOWN = 40
 
 
 def rows_of(records: list[Record]) -> list[dict[str, Any]]:
-    """A row for each trial, the lowest loss first; one without an end was killed."""
+    """A row for each trial, the best first; one without an end was killed."""
     last = {r["trial"]: r["kind"] for r in records if r.get("trial")}
     of_trials = [r for r in records if last.get(r.get("trial", "")) not in (None, SUPERSEDED)]
     names = {r["trial"]: r["name"] for r in of_trials if r["kind"] == STARTED}
     ends = {r["trial"]: r for r in of_trials if r["kind"] == ENDED}
+    words = {trial: end.get("tags", {}).get(STATUS_TAG, "") for trial, end in ends.items()}
     rows = [_row(trial, name, ends.get(trial)) for trial, name in names.items()]
-    return sorted(rows, key=lambda row: (row["loss"] is None, row["loss"] or 0.0, row["name"]))
+    return sorted(rows, key=lambda row: _place(row, words.get(row["trial"], "")))
 
 
 def _row(trial: str, name: str, end: Record | None) -> dict[str, Any]:
@@ -40,12 +43,39 @@ def _row(trial: str, name: str, end: Record | None) -> dict[str, Any]:
     return {"name": name, "trial": trial, **state, **values}
 
 
-def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
+def _place(row: Mapping[str, Any], word: str) -> tuple[Any, ...]:
+    """The best first, by the one rule; failed trials and those without a loss at the end."""
+    last = row["loss"] is None or row["status"] == FAILED
+    return last, rank(word, row["loss"], row["spent"] or 0), row["name"]
+
+
+def spending_of(records: Iterable[Record]) -> Spending:
+    """What all trials together have spent, by their ends or else their last points."""
+    settings: dict[str, dict[str, str]] = {}
+    last: dict[str, dict[str, Any]] = {}
+    for record in records:
+        trial = record.get("trial", "")
+        if record["kind"] == STARTED:
+            settings[trial] = record.get("params", {})
+        elif record["kind"] == POINTS and record["points"]:
+            step, values = record["points"][-1]
+            last[trial] = {**values, "spent": step}
+        elif record["kind"] == ENDED:
+            last[trial] = {**record["final"], "spent": record["step"]}
+        elif record["kind"] == SUPERSEDED:
+            settings.pop(trial, None)
+    return Spending.of((params, last.get(trial, {})) for trial, params in settings.items())
+
+
+def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]], spending: Spending) -> str:
     """What a person reads on the run's page."""
     counts = Counter(row["status"] for row in rows)
     said = ", ".join(f"{n} {status.lower()}" for status, n in sorted(counts.items()))
-    best = next((row for row in rows if row["loss"] is not None), None)
+    ended = [row for row in rows if row["loss"] is not None and row["status"] != FAILED]
+    best = next(iter(ended), None)
     lines = [f"**{about['experiment']}**, launch `{about['launch_id']}`: {said or 'no trials'}."]
+    if spending.charged:
+        lines.append(f"Spent {spending}.")
     if about.get("question"):
         lines.append(about["question"])
     if best is not None:
@@ -91,8 +121,9 @@ def write_summary(
     from mlflow.entities import Param, RunTag
 
     rows = rows_of(records)
-    note = note_of(about, rows)
-    tags = {NOTE: note[:8000], "zotune.trials": str(len(rows))}
+    spending = spending_of(records)
+    note = note_of(about, rows, spending)
+    tags = {NOTE: note[:8000], "zotune.trials": str(len(rows)), SPENT_TAG: str(spending)}
     client.log_batch(
         run_id,
         params=[Param(key, str(value)) for key, value in about.get("versions", {}).items()],

@@ -38,7 +38,7 @@ from zotune.callbacks.stores import (
     open_client,
     without_credentials,
 )
-from zotune.core.names import LAUNCH_TAG, STATUS_TAG, TRIAL_TAG
+from zotune.core.names import LAUNCH_TAG, POINT_TAG, STATUS_TAG, TRIAL_TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -273,7 +273,7 @@ class Delivery:
         client.log_batch(run.id, metrics=last[:BATCH], tags=tags[:FEW])
         problem = upload_point(client, run.id, ended.get("checkpoint"))
         if problem:
-            client.set_tag(run.id, "zotune.point", problem)
+            client.set_tag(run.id, POINT_TAG, problem)
         client.set_terminated(run.id, ended["status"], end_time=ended["time"])
         run.status, run.ended = ended["status"], ended["time"]
 

@@ -14,7 +14,7 @@ from zotune.callbacks import sync
 from zotune.callbacks.ledger import Ledger
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.session import Session, open_session
-from zotune.reporting.records import Store
+from zotune.results.store import Store
 
 ABOUT: dict[str, Any] = {"experiment": "mine", "tags": {}}
 

@@ -14,9 +14,11 @@ import zotune
 from tests.callbacks.conftest import history, runs
 from tests.solo import reported
 from tests.tune.conftest import Fit
+from tests.weights.models import TinyQwen
 from zotune.callbacks import FailFast, MLflowCurves, run_from_mlflow
 from zotune.callbacks.records import numbers_of
 from zotune.callbacks.stores import open_client
+from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError
 
 CONFIG: dict[str, Any] = {
@@ -91,6 +93,24 @@ def test_a_run_without_a_point_is_refused_by_name(store: str) -> None:
         run_from_mlflow(empty, store)
     with pytest.raises(CheckpointError, match="MLflow run 0123 is not in the store"):
         run_from_mlflow("0123", store)
+    client.set_tag(empty, "zotune.point", "too large to be stored here; it is in the checkpoint c7")
+    with pytest.raises(CheckpointError, match=r"has no point: too large .* in the checkpoint c7;"):
+        run_from_mlflow(empty, store)
+
+
+def test_the_weights_of_a_model_come_back_by_the_id_of_its_run(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    model, path = TinyQwen(), tmp_path / STATE_FILE
+    settings = {"step": "constant", "eta": 0.01, "update": "sgd"}
+    zotune.minimize(model, budget=4, q=2, checkpoint=path, **settings)
+    client = open_client(store)
+    run_id = client.create_run(client.create_experiment("weights")).info.run_id
+    client.log_artifact(run_id, str(path), "point")
+    found = zotune.load_run(run_id).weights()
+    assert found.keys() == model.trained.keys()
+    assert all(torch.equal(found[name], model.trained[name]) for name in found)
 
 
 def foreign(config: dict[str, Any]) -> None:

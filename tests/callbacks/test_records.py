@@ -15,8 +15,9 @@ import zotune
 from zotune.callbacks.ledger import Ledger
 from zotune.callbacks.records import name_of, numbers_of, params_of, settings_of, step_of
 from zotune.callbacks.session import describe
-from zotune.callbacks.summary_run import note_of, rows_of, status_of, table_of
+from zotune.callbacks.summary_run import note_of, rows_of, spending_of, status_of, table_of
 from zotune.callbacks.tracking import BATCH, batches
+from zotune.core.spending import Spending
 
 
 def a_trial(
@@ -77,6 +78,24 @@ def test_a_point_that_is_reported_again_is_written_once() -> None:
     assert restored.result(trial, {"spent": 16, "loss": 0}, None)
 
 
+def test_what_a_trial_makes_again_after_a_kill_is_counted_also_by_a_new_driver() -> None:
+    ledger, trial = Ledger(), a_trial(row={"spent": 40, "loss": 1.0, "status": "exhausted"})
+    records = []
+    for spent in (10, 20, 30, 20, 30):
+        row = {"spent": spent, "loss": 1.0}
+        records += ledger.result(trial, row, [row])
+    ledger = Ledger(records)
+    for spent in (30, 40):  # the first two repetitions have not been written down
+        row = {"spent": spent, "loss": 1.0}
+        records += ledger.result(trial, row, [row])
+    records += ledger.end(trial, "FINISHED")
+    assert records[-1]["final"]["repeated"] == 10
+    started = {**records[0], "params": {"replicates": "3", "count": "directions"}}
+    spending = spending_of([started, *records[1:]])
+    assert (spending.charged, spending.repeated) == (3 * 40, 3 * 10)
+    assert "repeated" not in Ledger().end(trial, "FINISHED")[-1]["final"]
+
+
 def test_what_is_not_finite_stays_out_of_the_curve_and_is_named() -> None:
     inf, nan = float("inf"), float("nan")
     curve = [{"spent": 1, "loss": 1.0}, {"spent": 2, "loss": inf}, {"spent": 3, "loss": nan}]
@@ -114,10 +133,15 @@ def test_the_summary_counts_what_became_of_trials_and_names_the_best() -> None:
 
     started = [{"kind": "started", "trial": t, "name": f"align q={t}"} for t in "123"]
     rows = rows_of([*started, ended("1", "FINISHED", 2.0), ended("2", "FAILED", 1.0)])
-    assert [row["trial"] for row in rows] == ["2", "1", "3"]
-    note = note_of({"experiment": "study", "launch_id": "l", "question": "Why?"}, rows)
+    assert [row["trial"] for row in rows] == ["1", "2", "3"]
+    spent = Spending(3, 27, 30, 4, 9, "directions")
+    note = note_of({"experiment": "study", "launch_id": "l", "question": "Why?"}, rows, spent)
+    assert (
+        "Spent 27 directions in all, by 3 trials, which took 30 evaluations; "
+        "not charged: 4 to look at the loss and 9 repeated after a kill." in note
+    )
     assert "1 failed, 1 finished, 1 killed" in note
-    assert "Lowest loss: **align q=2** with 1" in note
+    assert "Lowest loss: **align q=1** with 2" in note  # of those that did not fail
     assert "Why?" in note
     assert table_of(rows).splitlines()[0].startswith("name,trial,status")
     assert status_of(rows) == "FAILED"

@@ -16,7 +16,7 @@ from zotune.callbacks.serving import page_of, served
 from zotune.callbacks.stores import artifact_root, database_of, resolve_uri
 from zotune.cli import main
 from zotune.errors import ConfigError
-from zotune.reporting.records import Store
+from zotune.results.store import Store
 from zotune.study import Study
 
 ODD = "my résumé #1 dir"

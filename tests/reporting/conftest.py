@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 import zotune
 from zotune.cli import main
-from zotune.reporting.series import Series, from_run
+from zotune.results.checkpoints import from_run
+from zotune.results.configurations import Configuration
 from zotune.study import Study
 
 PROBLEM = {"name": "quadratic", "dim": 10, "condition": 5.0}
@@ -79,11 +80,11 @@ def written_report(
     return folder, report("mine", "-o", str(folder), "--tracking-uri", recorded.uri)
 
 
-def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Series]:
-    """Series of runs of this process, by estimator and q."""
+def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Configuration]:
+    """Configurations that were run in this process, by estimator and q."""
     given = {"budget": 200, "replicates": 4} | settings
     return [
-        from_run(zotune.minimize(problem, estimator=estimator, q=size, **given))
+        Configuration((from_run(zotune.minimize(problem, estimator=estimator, q=size, **given)),))
         for estimator in ("avg", "align")
         for size in q
     ]

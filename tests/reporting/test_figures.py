@@ -13,7 +13,13 @@ import zotune
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
-from zotune.reporting.series import Series, best, by_problem, from_run
+from zotune.reporting.heat import heat_map
+from zotune.reporting.importance import importances
+from zotune.reporting.price import best_so_far
+from zotune.reporting.report import drawings
+from zotune.results.checkpoints import from_run
+from zotune.results.configurations import Configuration, best, by_problem
+from zotune.results.trial import Course, Trial
 
 STOCHASTIC = {"name": "stochastic-logistic", "dim": 10, "samples": 60, "batch": 8}
 
@@ -47,7 +53,7 @@ def test_curves_of_different_q_differ_in_marker_and_in_grey() -> None:
 def test_a_gap_that_is_not_known_and_a_loss_below_zero_are_drawn_on_a_linear_axis() -> None:
     unknown = zotune.objective(lambda x: (x**2).sum() - 5, dim=4, L=2.0)
     run = zotune.minimize(unknown, x0=[1.0] * 4, q=2, budget=40)
-    drawing = figures.curves([from_run(run)])
+    drawing = figures.curves([Configuration((from_run(run),))])
     assert drawing.figure.axes[0].get_yscale() == "linear"
     assert drawing.title.startswith("f(x) against")
     assert "run once" in drawing.notes[-1]
@@ -124,7 +130,7 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
 def test_where_there_is_no_bound_the_reason_is_in_plain_words(
     problem: Any, settings: dict[str, Any], reason: str
 ) -> None:
-    series = from_run(zotune.minimize(problem, q=1, budget=20, **settings))
+    series = Configuration((from_run(zotune.minimize(problem, q=1, budget=20, **settings)),))
     with pytest.raises(NoBoundError) as refused:
         bound_of(series)
     assert reason in str(refused.value)
@@ -142,7 +148,7 @@ def test_final_losses_stand_at_their_q_with_bars_of_their_spread() -> None:
     assert bars[1][1][1] - ends[1] == pytest.approx(spread)
 
 
-def tuned() -> list[Series]:
+def tuned() -> list[Configuration]:
     return [one for eta in (0.5, 1.0, 2.0) for one in series_of(PROBLEM, eta=eta)]
 
 
@@ -189,6 +195,53 @@ def test_loss_by_step_rings_the_lowest_and_ends_at_the_start() -> None:
     assert "diverges" in drawing.notes[-1]
 
 
+def test_the_price_of_tuning_is_the_best_so_far_against_all_that_was_spent() -> None:
+    series = tuned()  # 12 configurations of 4 replicates with 200 each
+    drawing = best_so_far(series)
+    study, alone = ({"x": m.x, "y": m.y} for m in drawing.marks)
+    assert (study["x"][-1], alone["x"][-1]) == (12 * 4 * 200, 4 * 200)
+    assert study["y"][-1] == alone["y"][-1] == min(one.points["gap"].min() for one in series)
+    assert (np.diff(study["y"]) <= 0).all()
+    (note,) = drawing.notes
+    assert "The study spent 9,600; its best configuration, had it been known" in note
+    assert "800: 12 times less." in note
+
+
+def test_the_heat_map_has_the_lowest_end_of_each_q_and_step_and_no_more_than_the_start() -> None:
+    series = [*tuned(), *series_of(PROBLEM, eta=50.0)]
+    drawing = heat_map(series)
+    assert [axis.get_title() for axis in drawing.figure.axes[:2]] == ["avg", "align"]
+    said = {mark.name: set(mark.said) for mark in drawing.marks}
+    start = series[0].points["gap"].iloc[0]
+    for one in series:
+        end = min(start, one.last("gap"))
+        words = f"q = {one.q}, eta = {one.eta:g}: {end:.4g}"
+        assert words in said[one.config["estimator"]]
+    assert sum(map(len, said.values())) == len(series) == 16
+
+
+def test_the_setting_that_decides_is_said_to_matter_most() -> None:
+    pytest.importorskip("optuna")
+
+    def ended(q: int, eta: float) -> Configuration:
+        row = {"spent": 9, "loss": 10 * eta + 0.01 * q, "loss_std": 0.0}
+        points = pd.DataFrame({"spent": [0, 9], "loss": [100.0, row["loss"]], "loss_std": 0.0})
+        config = {"estimator": "align", "q": q, "eta": eta}
+        return Configuration((Trial(f"{q}", "", "exhausted", config, row, lambda: Course(points)),))
+
+    shares, method = importances([ended(q, eta) for q in (1, 2, 4) for eta in (0.5, 1.0, 2.0)])
+    assert list(shares) == ["eta", "q"]
+    assert shares["eta"] > 0.9
+    assert method in ("fANOVA", "PED-ANOVA")
+    assert importances([ended(q, 1.0) for q in range(1, 20)]) == ({}, "")  # nothing to compare with
+
+
+def test_every_metric_has_a_figure_and_too_many_are_named() -> None:
+    series = series_of(PROBLEM, diagnostics=True)
+    names = {drawing.name for drawing in drawings(series, series)}
+    assert {"metric-snr", "metric-cosine", "metric-unmoved"} <= names
+
+
 def test_losses_of_two_problems_are_not_compared() -> None:
     series = [s for seed in (0, 1) for s in series_of(PROBLEM | {"seed": seed})]
     assert {said: len(group) for said, group in by_problem(series).items()} == {
@@ -197,12 +250,18 @@ def test_losses_of_two_problems_are_not_compared() -> None:
     }
 
 
-def test_the_best_is_a_whole_run_else_a_stopped_one_and_one_that_diverged_only_if_alone() -> None:
-    """A scheduler leaves few runs whole, and one that has diverged is at its end too."""
+def test_the_best_has_the_lowest_loss_and_diverged_only_if_it_is_alone() -> None:
+    """Whoever was stopped early at a lower loss has it, and spent less."""
 
-    def ended(q: int, eta: float, status: str, loss: float) -> Series:
+    def ended(q: int, eta: float, status: str, loss: float) -> Configuration:
         points = pd.DataFrame({"spent": [0, 9], "loss": [8.0, loss], "loss_std": 0.0})
-        return Series({"estimator": "align", "q": q, "eta": eta}, points, 1, status)
+        config = {"estimator": "align", "q": q, "eta": eta}
+        row = {"spent": 9, "loss": loss, "loss_std": 0.0}
+        trials = [
+            Trial(f"{at}", "", word, {**config, "replicate": at}, row, lambda: Course(points))
+            for at, word in enumerate(status.split(", "))
+        ]
+        return Configuration(tuple(trials))
 
     series = [
         ended(1, 0.1, "stopped early", 6.0),
@@ -215,7 +274,7 @@ def test_the_best_is_a_whole_run_else_a_stopped_one_and_one_that_diverged_only_i
         ended(4, 1.0, "running", 7.0),
         ended(8, 30.0, "diverged", 1e25),
     ]
-    assert [(one.q, one.eta) for one in best(series)] == [(1, 1.0), (2, 1.0), (4, 1.0), (8, 30.0)]
+    assert [(one.q, one.eta) for one in best(series)] == [(1, 1.0), (2, 0.1), (4, 1.0), (8, 30.0)]
     drawing = figures.best_steps(series)
-    assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 1, 1, 30]
-    assert drawing.notes[-1].endswith("may lie outside: align q = 8.")
+    assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 0.1, 1, 30]
+    assert drawing.notes[-1].endswith("may lie outside: align q = 2, align q = 8.")

@@ -11,9 +11,15 @@ import pytest
 
 import zotune
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
+from zotune.claims import Claim, Tuning
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError, UnknownNameError
-from zotune.reporting.records import Store, TrialRecord, _from_server, histories
-from zotune.reporting.series import from_run, from_trials, pool
+from zotune.results.checkpoints import from_checkpoint, from_run
+from zotune.results.configurations import best, best_trial, configurations, pool
+from zotune.results.store import Store, _from_server, histories
+from zotune.results.trial import Course, Trial
+from zotune.results.verdicts import verdicts_on
+from zotune.runs.lookup import last_checkpoints
 
 
 def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
@@ -28,10 +34,37 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
         chosen = {key: trial.config[key] for key in ("estimator", "q", "eta")}
         alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **chosen).curve
         for column in ("spent", "loss", "loss_std", "gap", "evaluations"):
-            assert trial.curve[column].tolist() == alone[column].tolist()
+            assert trial.course.curve[column].tolist() == alone[column].tolist()
         assert trial.status == "exhausted"
         assert (trial.spent, trial.budget) == (200, 200)
         assert trial.config["problem"] == PROBLEM
+
+
+def test_checkpoints_and_mlflow_give_the_same_records_and_so_the_same_results(
+    recorded: Recorded,
+) -> None:
+    (launch,) = Store.open(recorded.uri).read("mine")
+    folder = Path(recorded.uri.removeprefix("sqlite:///")).parent / "mine" / recorded.second
+    read = [from_checkpoint(path) for path in last_checkpoints(folder)]
+    stored = {str(trial.config): trial for trial in launch.trials}
+    assert stored.keys() == {str(trial.config) for trial in read}
+    for mine in read:
+        theirs = stored[str(mine.config)]
+        assert {**theirs.row, "start_loss": theirs.start_loss} == mine.row
+        assert (theirs.status, theirs.spent) == (mine.status, mine.spent)
+        assert theirs.course.losses == mine.course.losses
+        assert set(theirs.course.curve) == set(mine.course.curve)
+        for column in theirs.course.curve:
+            assert theirs.course.curve[column].tolist() == mine.course.curve[column].tolist()
+    one, other = (
+        [(c.config, c.row["loss"]) for c in best(configurations(t))] for t in (read, launch.trials)
+    )
+    assert one == other
+    claims, tuning = [Claim(**STUDY["claims"][0])], Tuning(**STUDY["tuning"])
+    assert verdicts_on(read, claims, tuning) == verdicts_on(launch.trials, claims, tuning)
+    spent = [Spending.of((trial.config, trial.row) for trial in t) for t in (read, launch.trials)]
+    assert spent[0] == spent[1]
+    assert zotune.load_run(folder).config.q == best_trial(launch.trials).config["q"]
 
 
 def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(
@@ -41,7 +74,7 @@ def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(
     experiment = client.get_experiment_by_name("mine")
     assert experiment is not None
     runs = list(client.search_runs([experiment.experiment_id]))
-    monkeypatch.setattr("zotune.reporting.records.RUNS", 4)  # fewer than there are
+    monkeypatch.setattr("zotune.results.store.RUNS", 4)  # fewer than there are
     assert len(runs) == 11
     found = histories(client, runs)
     assert found == [_from_server(client, run) for run in runs]
@@ -87,29 +120,25 @@ def test_a_store_that_does_not_exist_is_not_made_by_reading(tmp_path: Path) -> N
 def test_parts_of_the_replicates_pool_to_the_curve_of_all() -> None:
     settings = {"estimator": "avg", "q": 3, "budget": 100}
     parts = [
-        from_run(zotune.minimize(PROBLEM, replicate=first, replicates=many, **settings)).points
+        from_run(
+            zotune.minimize(PROBLEM, replicate=first, replicates=many, **settings)
+        ).course.curve
         for first, many in ((0, 1), (1, 3))
     ]
-    whole = from_run(zotune.minimize(PROBLEM, replicates=4, **settings)).points
+    whole = from_run(zotune.minimize(PROBLEM, replicates=4, **settings)).course.curve
     pooled = pool(parts, [1, 3])
     for column in ("spent", "loss", "loss_std", "gap"):
         assert pooled[column].tolist() == pytest.approx(whole[column].tolist(), abs=1e-9)
 
 
 def test_a_diverged_replicate_keeps_its_last_value_to_the_end_of_the_others() -> None:
-    def trial(replicate: int, spent: list[int], losses: list[float], status: str) -> TrialRecord:
+    def trial(replicate: int, spent: list[int], losses: list[float], status: str) -> Trial:
         curve = pd.DataFrame({"spent": spent, "loss": losses, "loss_std": 0.0})
         config = {"q": 1, "replicate": replicate, "replicates": 1}
-        return TrialRecord(
-            run_id=f"r{replicate}",
-            trial=f"t{replicate}",
-            name="q=1",
-            config=config,
-            status=status,
-            curve=curve,
-        )
+        row = {"spent": spent[-1], "loss": losses[-1], "loss_std": 0.0}
+        return Trial(f"t{replicate}", "q=1", status, config, row, lambda: Course(curve))
 
-    [pooled] = from_trials(
+    [pooled] = configurations(
         [
             trial(0, [0, 1, 2, 3], [8.0, 4.0, 2.0, 1.0], "exhausted"),
             trial(1, [0, 1], [8.0, 9.0], "diverged"),
@@ -124,12 +153,13 @@ def test_a_diverged_replicate_keeps_its_last_value_to_the_end_of_the_others() ->
 def test_a_run_that_was_made_twice_is_no_further_replicate(
     seeds: tuple[int | None, int | None], replicates: int
 ) -> None:
-    def trial(at: int, last: int) -> TrialRecord:
+    def trial(at: int, last: int) -> Trial:
         config = {"q": 1, "replicates": 3} | ({} if seeds[at] is None else {"seed": seeds[at]})
         curve = pd.DataFrame({"spent": range(last + 1), "loss": 1.0, "loss_std": 0.5})
-        return TrialRecord(f"r{at}", f"t{at}", "q=1", "exhausted", config, curve)
+        row = {"spent": last, "loss": 1.0, "loss_std": 0.5}
+        return Trial(f"t{at}", "q=1", "exhausted", config, row, lambda: Course(curve))
 
-    [pooled] = from_trials([trial(0, 2), trial(1, 5)])
+    [pooled] = configurations([trial(0, 2), trial(1, 5)])
     assert pooled.replicates == replicates
     if replicates == 3:
         assert pooled.points["spent"].tolist() == [0, 1, 2, 3, 4, 5]

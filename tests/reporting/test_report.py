@@ -20,8 +20,8 @@ from zotune.callbacks.stores import open_client
 from zotune.callbacks.tracking import Delivery
 from zotune.reporting.figures import curves
 from zotune.reporting.page import Section, Table, markdown, page
-from zotune.reporting.records import Store
 from zotune.reporting.report import build
+from zotune.results.store import Store
 
 ABOUT: dict[str, Any] = {"launch_id": "now", "experiment": "delivered", "time": 10**12}
 
@@ -31,10 +31,12 @@ def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
 ) -> None:
     folder, said = written_report
     assert f"Launch {recorded.second}" in said
+    assert "Spent 12,800 directions in all, by 8 trials, which took" in said  # 8 × 8 × 200
+    assert "; not charged: " in said
     assert f"report: {folder / 'report.html'}" in said
     assert recorded.first in said.splitlines()[-1]
     written = {path.name for path in folder.iterdir()}
-    names = ("curves", "guarantee", "final", "best-step", "loss-by-step")
+    names = ("curves", "guarantee", "price", "final", "best-step", "loss-by-step", "heat-map")
     figures = {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert written == {*figures, "curves.csv", "table.csv", "report.md", "report.html"}
     (launch,) = Store.open(recorded.uri).read("mine")

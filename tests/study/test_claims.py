@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from zotune.cli import main
-from zotune.study import Study, load_study
+from zotune.cli.run_command import Request, _introduce, _launch
+from zotune.study import Study, load_study, studyfile
+from zotune.study.shape import Shape
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
 
 GOOD = """\
@@ -193,6 +199,37 @@ def test_claims_that_a_changed_study_does_not_decide_are_left_out(tmp_path: Path
     assert load_study(path, settings=["scheduler=asha"]).claims == []
     with pytest.raises(StudyError, match="claims"):
         load_study(path, settings=["claims=[{name: a, says: b, best: {q: 77}}]"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "validated"),
+    [
+        ([], 1),
+        (["budget=200", "difference=central", "space.q=[1,10]"], 1),
+        (["space.estimator=[avg]"], 2),  # a claim is lost: is it the file's mistake?
+    ],
+)
+def test_a_study_is_read_and_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], validated: int
+) -> None:
+    path = good(tmp_path)
+    counts: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            counts[name] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    counted(studyfile, "parse_document")
+    counted(Shape, "__init__")
+    with _launch(Request(str(path), settings=settings, storage=tmp_path / "results")) as launch:
+        _introduce(launch, Console(file=StringIO()))
+        assert launch.study.size > 0
+    assert counts == {"parse_document": 1, "__init__": validated}
 
 
 @pytest.mark.parametrize("name", sorted(shipped_studies()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +12,14 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from ray.tune import Checkpoint
 from rich.console import Console
 
 import zotune
-from zotune.cli.summary import MOST_DRAWN, Entry, best_entries, best_table, draw, entries
+from zotune.cli.summary import MOST_DRAWN, Summary, best_table
 from zotune.core.names import STATE_FILE
 from zotune.objectives import complete_problem
+from zotune.results.configurations import PROBLEM, Configuration
 from zotune.study import Study
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
@@ -25,37 +29,78 @@ def result(trial: str, loss: float, spent: int = 50, **config: Any) -> Any:
     row = {"loss": loss, "loss_std": 0.5, "gap": None, "spent": spent, "steps": spent}
     metrics = row | {"status": "exhausted" if spent == 50 else "running", "trial_id": trial}
     shared = {"estimator": "avg", "q": 5, "seed": 0, "replicate": 0, "replicates": 3}
-    return SimpleNamespace(error=None, metrics=metrics, config=shared | config)
+    path = f"/results/mine/launch/ZOTrainable_{trial}_00000_0_q=5_date"
+    found = {"error": None, "metrics": metrics, "config": shared | config, "path": path}
+    return SimpleNamespace(**found, checkpoint=None)
 
 
-def summed(*results: Any, study: Study = STUDY) -> list[Entry]:
-    launch = SimpleNamespace(study=study)
-    outcome: Any = SimpleNamespace(launch=launch, results=list(results), interrupted=False)
-    return entries(outcome)
+def summary(*results: Any, study: Study = STUDY, interrupted: bool = False) -> Summary:
+    launch = SimpleNamespace(study=study, notes={})
+    outcome: Any = SimpleNamespace(launch=launch, results=list(results), interrupted=interrupted)
+    return Summary.of(outcome)
+
+
+def ids(one: Configuration) -> tuple[str, ...]:
+    return tuple(trial.id for trial in one.trials)
 
 
 def test_copies_of_a_trial_are_no_replicates_and_leave_its_spread_alone() -> None:
-    (entry,) = summed(result("a", 2.0), result("b", 2.0))
-    assert (entry.loss, entry.loss_std, entry.trials) == (2.0, 0.5, ("a",))
+    (one,) = summary(result("a", 2.0), result("b", 2.0)).best
+    assert (one.last("loss"), one.last("loss_std"), ids(one)) == (2.0, 0.5, ("a",))
 
 
 def test_of_copies_the_one_that_went_furthest_counts() -> None:
-    (entry,) = summed(result("a", 9.0, spent=10), result("b", 2.0), result("c", 2.0))
-    assert (entry.loss, entry.status, entry.trials) == (2.0, "exhausted", ("b",))
+    (one,) = summary(result("a", 9.0, spent=10), result("b", 2.0), result("c", 2.0)).best
+    assert (one.last("loss"), one.status, ids(one)) == (2.0, "exhausted", ("b",))
 
 
 def test_trials_of_other_replicates_are_put_together() -> None:
     one, other = (result(name, loss, replicate=at) for at, (name, loss) in enumerate(PAIR))
-    (entry,) = summed(one, other, one)
-    assert (entry.loss, entry.loss_std, entry.trials) == (2.0, 2**0.5, ("a", "b"))
+    (both,) = summary(one, other, one).best
+    assert (both.last("loss"), ids(both), both.replicates) == (2.0, ("a", "b"), 6)
+    within, between = 2 * 2 * 0.5**2, 3 * 1.0 + 3 * 1.0
+    assert both.last("loss_std") == pytest.approx(((within + between) / 5) ** 0.5)
 
 
 PAIR = (("a", 1.0), ("b", 3.0))
 
 
+def test_the_best_trial_has_the_lowest_loss_even_if_it_was_stopped_and_never_diverged() -> None:
+    diverged = result("c", 0.5, eta=9)
+    diverged.metrics["status"] = "diverged"
+    (one,) = summary(result("a", 2.0, eta=1), result("b", 1.0, spent=20, eta=2), diverged).best
+    assert (ids(one), one.status) == (("b",), "stopped early")
+
+
+def test_what_all_trials_spent_is_told_with_what_was_only_looked_at_and_made_again(
+    tmp_path: Path,
+) -> None:
+    one, other = result("a", 2.0, count="directions"), result("b", 1.0, spent=20, eta=2)
+    for row in (one.metrics, other.metrics):
+        row |= {"evaluations": row["spent"] + 1, "monitored": 3, "training_iteration": 4}
+    one.metrics["iterations_since_restore"] = 4
+    other.metrics["iterations_since_restore"] = 1
+    other.path = str(tmp_path)
+    rows = "\n".join(json.dumps({"spent": spent}) for spent in (5, 10, 15, 10, 15, 20))
+    (tmp_path / "result.json").write_text(rows)
+    found = summary(one, other)
+    assert asdict(found.spending) == {
+        "trials": 2,
+        "charged": 3 * 70,
+        "evaluations": 3 * 72,
+        "monitored": 3 * 6,
+        "repeated": 3 * 10,
+        "count": "directions",
+    }
+    assert found.spent == (
+        "spent 210 directions in all, by 2 trials, which took 216 evaluations; "
+        "not charged: 18 to look at the loss and 30 repeated after a kill"
+    )
+
+
 def shown(*results: Any) -> str:
     out = StringIO()
-    Console(file=out, width=100).print(best_table(summed(*results), "best"))
+    Console(file=out, width=100).print(summary(*results).table())
     return out.getvalue()
 
 
@@ -66,21 +111,26 @@ def test_a_spread_is_shown_of_several_replicates_only() -> None:
     assert "± std" in shown(*pair)
 
 
-def test_accuracy_is_shown_where_it_is_known() -> None:
+def test_every_metric_that_trials_report_is_shown() -> None:
     one = result("a", 2.0)
     assert "accuracy" not in shown(one)
     one.metrics["accuracy"] = 0.8125
     assert "accuracy" in shown(one)
     assert "0.812" in shown(one)
+    one.metrics["hits"] = 7
+    found = summary(one)
+    assert found.best[0].metrics == {"accuracy": 0.8125, "hits": 7.0}
+    assert "hits" in shown(one)
 
 
 def test_a_trial_above_its_start_is_not_called_best_without_saying_so() -> None:
     one = result("a", 244.0)
+    one.metrics["start_loss"] = 300.0
     assert re.search(r"best +│", shown(one))
     one.metrics |= {"start_loss": 7.5, "L": 0.44, "L_estimated": True}
     assert "best, above its start, L estimated (0.44)" in shown(one)
-    (entry,) = summed(one)
-    assert (entry.start_loss, entry.smoothness, entry.smoothness_estimated) == (7.5, 0.44, True)
+    (best,) = summary(one).best
+    assert (best.start_loss, best.estimated_smoothness) == (7.5, 0.44)
     one.metrics |= {"start_loss": 300.0, "L_estimated": False}
     assert re.search(r"best +│", shown(one))
 
@@ -104,12 +154,12 @@ LOW_AND_HIGH = (
 
 
 def test_losses_are_compared_within_one_instance_of_the_problem() -> None:
-    best = best_entries(summed(*LOW_AND_HIGH, study=SEEDS))
-    assert [(entry.instance, entry.q, entry.trials) for entry in best] == [
-        ({"problem.seed": 9}, 1, ("d",)),
-        ({"problem.seed": 9}, 5, ("f",)),
-        ({"problem.seed": 10}, 1, ("a",)),
-        ({"problem.seed": 10}, 5, ("b",)),
+    best = summary(*LOW_AND_HIGH, study=SEEDS).best
+    assert [(one.settings[f"{PROBLEM}seed"], one.q, ids(one)) for one in best] == [
+        (9, 1, ("d",)),
+        (9, 5, ("f",)),
+        (10, 1, ("a",)),
+        (10, 5, ("b",)),
     ]
 
 
@@ -119,8 +169,7 @@ def cells(table: str) -> list[list[str]]:
 
 def test_the_table_marks_the_best_of_an_estimator_on_each_instance() -> None:
     out = StringIO()
-    best = best_entries(summed(*LOW_AND_HIGH, study=SEEDS))
-    Console(file=out, width=100).print(best_table(best, "best"))
+    Console(file=out, width=100).print(summary(*LOW_AND_HIGH, study=SEEDS).table())
     rows = [[cell.strip() for cell in row] for row in cells(out.getvalue()) if len(row) > 1]
     assert rows[0][:4] == ["problem.seed", "estimator", "q", "eta"]
     assert [(row[0], row[2], row[-1]) for row in rows[1:]] == [
@@ -133,7 +182,8 @@ def test_the_table_marks_the_best_of_an_estimator_on_each_instance() -> None:
 
 def test_an_option_of_the_problem_with_one_value_stands_where_other_settings_do() -> None:
     out = StringIO()
-    Console(file=out, width=100).print(best_table(summed(*LOW_AND_HIGH[:2], study=SEEDS), "best"))
+    two = summary(*LOW_AND_HIGH[:2], study=SEEDS)
+    Console(file=out, width=100).print(best_table(two.best, "best", two.searched))
     header = next(row for row in cells(out.getvalue()) if len(row) > 1)
     assert [cell.strip() for cell in header][:4] == ["estimator", "q", "eta", "problem.seed"]
 
@@ -148,16 +198,16 @@ def drawn(
             problem = {"name": "quadratic", "dim": dim}
             run = zotune.minimize(problem, estimator="avg", q=q, budget=50)
             one = result(f"{dim}-{q}", run.rows[-1]["loss"], problem=problem, q=q)
-            one.checkpoint = tmp_path / f"{dim}-{q}"
-            one.run = run
+            path = tmp_path / f"{dim}-{q}" / STATE_FILE
+            zotune.minimize(problem, estimator="avg", q=q, budget=50, checkpoint=path)
+            one.checkpoint = Checkpoint.from_directory(path.parent)
             results.append(one)
     figures: list[Figure] = []
-    monkeypatch.setattr("zotune.runs.run.load_run", lambda one: one.run)
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
     study = STUDY.model_copy(update={"space": {"q": [1, 5], "problem.dim": list(dims)}})
-    launch = SimpleNamespace(study=study, folder=tmp_path)
-    outcome: Any = SimpleNamespace(launch=launch, results=results, interrupted=False)
-    draw(outcome, best_entries(entries(outcome)))
+    found = summary(*results, study=study)
+    found.outcome.launch.folder = tmp_path  # type: ignore[misc]
+    found.draw()
     axes = [axis for axis in figures[0].axes if axis.get_visible()]
     above = figures[0].get_suptitle()
     return [axis.get_title() for axis in axes], [len(axis.lines) for axis in axes], above

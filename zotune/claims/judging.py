@@ -43,6 +43,9 @@ class Verdict:
     """mean, by sign flips, or median, by the sign test; of logarithms where unit is ratio."""
     across: str | None = None
     """The option of the problem whose values were paired; None: replicates were."""
+    tuning_cost: int | None = None
+    """What the study's runs were charged that tuning did not choose, in the unit of ``count``;
+    None at a step that was not tuned."""
     outliers: tuple[str, ...] = ()
     """Pairs whose difference is an outlier in the comparison that decides: ``replicate 3``."""
 
@@ -120,6 +123,7 @@ def _verdict(found: Evidence, p: float, field: Field, alpha: float) -> Verdict:
         why=f"cannot be judged: {found.problem}",
         measure=claim.measure,
         across=claim.across,
+        tuning_cost=field.tuning_cost,
     )
     if found.problem is not None:
         return unjudged
@@ -135,7 +139,7 @@ def _verdict(found: Evidence, p: float, field: Field, alpha: float) -> Verdict:
         low=low,
         high=high,
         p=p,
-        why=why(found, word, shown, odd, alpha),
+        why=why(found, word, shown, odd, alpha, field.tuning_cost),
         unit=found.unit,
         outliers=odd,
     )

@@ -33,6 +33,8 @@ class Finals:
     """The objective's lowest value, where it is known."""
     smoothness_estimated: bool = False
     """Whether L was estimated, so that the step is not the theory's."""
+    spent: int = 0
+    """What all replicates were charged, in the unit of ``count``."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Compared:
     config: Point
     values: Vector
     smoothness_estimated: bool = False
+    spent: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Field:
     """Names of what is paired: ``replicate 3``, or ``problem.seed 3`` across instances."""
     remarks: dict[int, str] = field(default_factory=dict)
     """What is to be said of the chosen value, by the run's place."""
+    tuning_cost: int | None = None
+    """What runs were charged that tuning did not choose; None where nothing is tuned."""
 
     @property
     def points(self) -> list[Point]:
@@ -73,7 +78,7 @@ def fields(
     joined, numbers = _joined(list(runs))
     scale, values = comparable([run.losses for run in joined], [run.minimum for run in joined])
     whole = [
-        Compared(dict(run.config), x, run.smoothness_estimated)
+        Compared(dict(run.config), x, run.smoothness_estimated, run.spent)
         for run, x in zip(joined, values, strict=True)
     ]
     units = [f"replicate {number}" for number in numbers]
@@ -90,7 +95,8 @@ def fields(
         )
     left = units[tuning.replicates :]
     tuned, remarks = _tuned(whole, tuning, measure)
-    judged = [Field(TUNED, scale, tuned, left, remarks)]
+    cost = sum(run.spent for run in whole) - sum(run.spent for run in tuned)
+    judged = [Field(TUNED, scale, tuned, left, remarks, cost)]
     if tuning.theory is not None:
         judged.insert(0, Field(THEORY, scale, _at_theory(whole, tuning), left))
     return judged
@@ -114,6 +120,7 @@ def _by_instance(
             _without(group[instances[0]].config, across),
             np.array([measure.centre(run.values) for run in group.values()]),
             any(run.smoothness_estimated for run in group.values()),
+            sum(run.spent for run in group.values()),
         )
         for group in found
     ]
@@ -138,7 +145,8 @@ def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
             raise ConfigError("a configuration was run twice; judge one launch at a time")
         losses = [loss for run in group for loss in run.losses]
         config = {k: v for k, v in group[0].config.items() if k not in NOT_SEARCHED}
-        joined.append(replace(group[0], config=config, losses=losses))
+        spent = sum(run.spent for run in group)
+        joined.append(replace(group[0], config=config, losses=losses, spent=spent))
         rows.append([number for run in group for number in _numbers(run)])
     lengths = {len(run.losses) for run in joined}
     if len(lengths) > 1:

@@ -28,6 +28,7 @@ def why(
     shown: Sequence[float],
     odd: Sequence[str],
     alpha: float,
+    tuning_cost: int | None = None,
 ) -> str:
     """One sentence: the pair that decides, how far apart it is, and what else must be known."""
     at, measure = found.decides, MEASURES[found.claim.measure]
@@ -51,6 +52,8 @@ def why(
     text += _about_outliers(odd, found.claim.measure)
     if found.remarks[at]:
         text += f"; {found.remarks[at]}"
+    if tuning_cost:
+        text += f"; tuning cost {tuning_cost:,} queries in runs that were not chosen"
     return text + "."
 
 

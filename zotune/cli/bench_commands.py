@@ -108,6 +108,26 @@ def bench_logging(trials: int, as_json: bool) -> None:
 
 
 @bench_group.command(
+    "parallel",
+    epilog=examples(
+        "zotune bench parallel --rounds 1 --most 8",
+    ),
+)
+@click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
+@click.option("--most", default=64, show_default=True, help="Sleeping workers, at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
+    """Time two workers beside one, and what a step and a query cost.
+
+    Beside SciPy's processes and EvoTorch's actors where they are installed. Also the bytes of a
+    step, and how many queries a second the run itself can deal out. Takes minutes.
+    """
+    from zotune.bench import parallel
+
+    _measure(parallel, parallel.parallel, as_json, rounds=rounds, most=most)
+
+
+@bench_group.command(
     "blackbox",
     epilog=examples(
         "zotune bench blackbox --half judge",
@@ -153,3 +173,39 @@ def bench_blackbox(
     from zotune.bench.blackbox import command
 
     command.blackbox(suite, dims, output=output, freeze=freeze, measure=_measure, **options)
+
+
+@bench_group.command(
+    "tuning",
+    epilog=examples(
+        "zotune bench tuning",
+        "zotune bench tuning --size full -o results/tuning-full.jsonl",
+    ),
+)
+@click.option(
+    "--size",
+    type=click.Choice(["everyday", "full"]),
+    default="everyday",
+    show_default=True,
+    help="Dimension 20 in minutes, or the paper's 1000 in hours.",
+)
+@click.option("--instances", default=8, show_default=True, help="Of each problem.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("results/tuning.jsonl"),
+    show_default=True,
+    help="Where outcomes are kept; those that are there are not run again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_tuning(size: str, instances: int, output: Path, as_json: bool) -> None:
+    """Compare what one total buys: a race, auto, a grid that pays.
+
+    Beside the best configuration in hindsight, with all and with half of the total.
+    """
+    from zotune.bench.tuning import judging
+    from zotune.core.folders import require_writable
+
+    require_writable(output.parent)
+    _measure(judging, judging.bench, as_json, size=size, instances=instances, output=output)

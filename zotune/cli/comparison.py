@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.errors import ConfigError
+from zotune.results.checkpoints import from_run
+from zotune.results.configurations import Configuration
 from zotune.runs.minimize import minimize
 from zotune.runs.run import Run
 
@@ -58,14 +60,13 @@ def table(runs: Sequence[Run]) -> Table:
     """Final loss by estimator and q, the best of each estimator marked."""
     from rich.table import Table
 
-    from zotune.reporting.series import from_run
-
     columns = ["estimator", "q", "steps", "evaluations", "final gap", "± std", ""]
     shown = Table(*columns, title=f"after {runs[0].config.budget} {runs[0].config.count}")
-    for run in runs:
+    trials = [from_run(run) for run in runs]
+    for run, trial in zip(runs, trials, strict=True):
         last = run.rows[-1]
-        same = [other for other in runs if other.config.estimator == run.config.estimator]
-        best = min(same, key=lambda other: float(other.rows[-1]["loss"]))
+        same = [one for one in trials if one.config["estimator"] == trial.config["estimator"]]
+        best = trial is min(same, key=lambda one: one.rank)
         value = last["loss"] if last["gap"] is None else last["gap"]
         shown.add_row(
             run.config.estimator,
@@ -74,7 +75,7 @@ def table(runs: Sequence[Run]) -> Table:
             str(last["evaluations"]),
             f"{value:.5g}",
             f"{last['loss_std']:.2g}",
-            ", ".join([*(["best"] if run is best else []), *from_run(run).remarks]),
+            ", ".join([*(["best"] if best else []), *trial.remarks]),
         )
     return shown
 
@@ -82,6 +83,5 @@ def table(runs: Sequence[Run]) -> Table:
 def plot(runs: Sequence[Run], path: Path) -> Path:
     """Gap against spent budget, a panel an estimator; lines differ in grey as in colour."""
     from zotune.reporting.figures import curves
-    from zotune.reporting.series import from_run
 
-    return curves([from_run(run) for run in runs]).save_as(path)
+    return curves([Configuration((from_run(run),)) for run in runs]).save_as(path)

@@ -15,8 +15,10 @@ from zotune.claims import AS_RUN
 from zotune.core.folders import require_writable
 from zotune.core.names import RUNNING
 from zotune.errors import ConfigError
-from zotune.reporting.records import LaunchRecord, Store
 from zotune.reporting.report import PAGE, Report, build
+from zotune.results.store import LaunchRecord, Store
+from zotune.results.trial import FAILED
+from zotune.study.studyfile import SUFFIXES, read_document
 
 if TYPE_CHECKING:
     from zotune.study.launch import Launch
@@ -73,21 +75,17 @@ def report_on(launch: Launch, tracking_uri: str) -> Path:
 
 def _name(study: str) -> str:
     """The name of a study that was given by its name or by its file."""
-    if Path(study).suffix in (".yaml", ".yml"):
-        from zotune.study import load_study
-
-        return load_study(study).name
-    return study
+    return str(read_document(study).data["name"]) if Path(study).suffix in SUFFIXES else study
 
 
 def _require_curves(launches: Sequence[LaunchRecord]) -> None:
     for launch in launches:
-        if launch.trials and all(trial.status == "failed" for trial in launch.trials):
+        if launch.trials and all(trial.status == FAILED for trial in launch.trials):
             raise ConfigError(
                 f"no trial of launch {launch.launch} of {launch.study} finished, so there is "
                 "nothing to report; name another with --launch"
             )
-        if not any(len(trial.curve) for trial in launch.trials if trial.status != "failed"):
+        if not any(trial.has_loss for trial in launch.trials):
             raise ConfigError(
                 f"launch {launch.launch} of {launch.study} has no trial with a loss yet; "
                 "wait for its first results, or name another with --launch"
@@ -137,7 +135,7 @@ def _as_dict(
                 "trials": [
                     {
                         "name": trial.name,
-                        "trial": trial.trial,
+                        "trial": trial.id,
                         "run_id": trial.run_id,
                         "status": trial.status,
                         "spent": trial.spent,
@@ -151,5 +149,6 @@ def _as_dict(
         "folder": str(folder),
         "files": [path.name for path in files],
         "table": json.loads(found.table.to_json(orient="records")),
+        "spent": {launch: asdict(spent) for launch, spent in found.spending.items()},
         "verdicts": [asdict(verdict) for verdict in found.verdicts],
     }

@@ -17,11 +17,11 @@ from zotune.cli.run_command import DONE, INTERRUPTED, SOME_FAILED, displayed
 from zotune.core.names import FINISHED
 from zotune.core.processes import stoppable
 from zotune.errors import ConfigError
-from zotune.reporting.records import Store
 from zotune.reporting.report import Report, build
 from zotune.reproduction.measured import measured, sections
 from zotune.reproduction.pages import write_page
 from zotune.reproduction.plan import MEASUREMENTS, SMALL, chosen
+from zotune.results.store import Store
 from zotune.study import Study
 from zotune.study.launch import Launch, launches_of, new_launch, old_launch
 from zotune.study.model import STORAGE
@@ -79,7 +79,7 @@ def ensure(
     with _launch(study, known, request) as found:
         launch = with_store(found, request.tracking_uri)
         verb = "continues" if known else "runs"
-        title = f"{at}{study.name} {verb}: {study.size} trials of {study.budget} {study.count}"
+        title = f"{at}{study.name} {verb}: {study.size} trials of {study.budget} {study.count} each"
         with displayed(console, title):
             outcome = run_launch(launch, callbacks=_callbacks(study, request), resume=bool(known))
     return replace(outcome.launch, study=study), outcome

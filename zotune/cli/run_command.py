@@ -11,14 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zotune.cli.summary import (
-    as_dict,
-    best_entries,
-    best_table,
-    draw,
-    entries,
-    failures,
-)
+from zotune.cli.summary import Summary, verdict_table
+from zotune.core.account import spending_of
 from zotune.core.processes import signals_held
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
@@ -39,7 +33,7 @@ from zotune.study.running import (
     with_store,
 )
 from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
-from zotune.study.verdicts import verdict_table, verdicts_of
+from zotune.study.totals import hints, total_lines
 from zotune.tune.plugins import import_own
 
 DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
@@ -60,6 +54,10 @@ class Request:
     budget: int | None = None
     trials: int | None = None
     """With resume: what a new launch, which goes on from the old one, has more of."""
+    total: int | None = None
+    """What all trials together may spend; with resume like budget."""
+    only: str | None = None
+    """With resume and budget: go on with the best trial alone."""
     as_json: bool = False
     imports: Sequence[str] = ()
     """Files and modules of the user's, which register what the study names."""
@@ -67,7 +65,10 @@ class Request:
     @property
     def extends(self) -> bool:
         """Whether a new launch goes on from an old one."""
-        return self.budget is not None or self.trials is not None
+        more = (self.budget, self.trials, self.only)
+        return any(one is not None for one in more) or (
+            self.total is not None and self.resume is not None
+        )
 
 
 def run(request: Request) -> int:
@@ -75,11 +76,12 @@ def run(request: Request) -> int:
     silence()
     console = Console(stderr=request.as_json)
     with answer_kept(request.as_json):
-        outcome, figure = _outcome(request, console)
+        summary, figure = _summary(request, console)
+    outcome = summary.outcome
     if request.as_json:
-        print(json.dumps(as_dict(outcome, figure), indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(summary.as_dict(figure), indent=2, ensure_ascii=False, default=str))
     else:
-        _conclude(outcome, figure, request, console)
+        _conclude(summary, figure, request, console)
     if outcome.interrupted:
         again = _resume(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -87,7 +89,7 @@ def run(request: Request) -> int:
     return SOME_FAILED if outcome.results.errors else DONE
 
 
-def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
+def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
     """What became of the launch, and its figure."""
     for place in request.imports:
         import_own(place)
@@ -99,29 +101,31 @@ def _outcome(request: Request, console: Console) -> tuple[Outcome, Path | None]:
             with signals_held():  # once its folder is there, we can say how to go on
                 launch = kept.enter_context(opened)
             launch = with_store(launch, request.tracking_uri)
-            _introduce(launch, request, console)
+            _introduce(launch, console)
             outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             if launch is not None:
                 _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
-    figure = draw(outcome, best_entries(entries(outcome)))
-    for failure in failures(outcome):
-        _say(console, f"failed: {failure}")
-    return outcome, figure
+    summary = Summary.of(outcome)
+    figure = summary.draw()
+    for trial in summary.failed:
+        _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
+    return summary, figure
 
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
     if request.resume is None:
         if request.extends:
             raise ConfigError(
-                "--budget and --trials go on from a launch, and need --resume; "
+                "--budget, --trials and --only go on from a launch, and need --resume; "
                 "a new launch takes --set budget=… or --set search.trials=…"
             )
-        study = load_study(request.study, settings=request.settings)
+        total = [] if request.total is None else [f"total={request.total}"]
+        study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources)
+            require_room_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(
@@ -130,8 +134,15 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         )
     name = _kept_under(request)
     if request.extends:
-        more = {"budget": request.budget, "trials": request.trials}
-        return extended_launch(name, request.storage, request.resume or None, **more)
+        return extended_launch(
+            name,
+            request.storage,
+            request.resume or None,
+            only=request.only,
+            budget=request.budget,
+            trials=request.trials,
+            total=request.total,
+        )
     return old_launch(name, request.storage, request.resume or None)
 
 
@@ -142,31 +153,23 @@ def _kept_under(request: Request) -> str:
 def _name(study: str) -> str:
     """The name under which a study keeps its launches, even if its file has gone since."""
     try:
-        return load_study(study).name
+        return str(read_document(study).data.get("name", study))
     except StudyError:
         if Path(study).suffix in SUFFIXES and not Path(study).is_file():
             raise
         return study
 
 
-def _introduce(launch: Launch, request: Request, console: Console) -> None:
+def _introduce(launch: Launch, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
-    for line in skipped_lines(study):
+    for line in [*skipped_lines(study), *hints(study)]:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
-    for claim in _lost_claims(launch.study, request):
+    for claim in study.lost_claims:
         _say(console, f"not judged: {claim}; this space does not decide it")
-
-
-def _lost_claims(study: Study, request: Request) -> list[str]:
-    """Claims of the file that ``--set`` has made meaningless."""
-    if not request.settings or request.smoke or not read_document(request.study).data.get("claims"):
-        return []
-    kept = [claim.name for claim in study.claims]
-    return [c.name for c in load_study(request.study).claims if c.name not in kept]
 
 
 def skipped_lines(study: Study) -> list[str]:
@@ -183,7 +186,9 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
     study = launch.study
-    title = f"{study.name}: {study.size} trials of {study.budget} {study.count}, launch {launch.id}"
+    most = "" if study.total is None else f", {study.total} in all"
+    trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
+    title = f"{study.name}: {trials}, launch {launch.id}"
     with displayed(console, title):
         try:
             return run_launch(
@@ -213,17 +218,19 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(outcome: Outcome, figure: Path | None, request: Request, console: Console) -> None:
-    study, launch = outcome.launch.study, outcome.launch
-    best = best_entries(entries(outcome))
-    verdicts, why_none = verdicts_of(study, outcome.results)
-    if best:
-        console.print(best_table(best, f"best by estimator and q, of {study.budget} {study.count}"))
+def _conclude(summary: Summary, figure: Path | None, request: Request, console: Console) -> None:
+    outcome, launch = summary.outcome, summary.outcome.launch
+    verdicts, why_none = summary.verdicts
+    if summary.best:
+        console.print(summary.table())
     if verdicts:
         console.print(verdict_table(verdicts))
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
+    _say(console, summary.spent)
+    for line in total_lines(launch.study, spending_of(launch.folder)):
+        _say(console, line)
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")

@@ -94,6 +94,12 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--budget", type=int, help="With --resume: go on to a larger budget.")
 @click.option("--trials", type=int, help="With --resume: go on to more trials of a search.")
+@click.option("--total", type=int, help="What all trials together may spend.")
+@click.option(
+    "--only",
+    type=click.Choice(["best"]),
+    help="With --resume and --budget: go on with the best trial alone.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""

@@ -1,4 +1,4 @@
-"""What came out of a launch: the best of each estimator and q, what failed, what to type next.
+"""What came out of a launch: the best of each estimator and q, what failed, what it all cost.
 
 Losses of two problems are not compared: where options of the problem are searched, everything is
 told of each instance apart.
@@ -6,285 +6,227 @@ told of each instance apart.
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from zotune.core.names import EXHAUSTED, RUNNING
-from zotune.results.dedupe import without_copies
-from zotune.results.remarks import remarks
-from zotune.study.points import PROBLEM, label, place, setting, short
-from zotune.study.running import Outcome
-from zotune.study.verdicts import verdicts_of
+from zotune.claims import Verdict, assumptions
+from zotune.core.account import as_record, spending_of
+from zotune.core.names import EXHAUSTED
+from zotune.core.spending import Spending
+from zotune.results.checkpoints import from_outcome
+from zotune.results.configurations import (
+    PROBLEM,
+    Configuration,
+    best,
+    by_problem,
+    configurations,
+    instance,
+    measure_of,
+)
+from zotune.results.trial import FAILED, Trial
+from zotune.results.verdicts import verdicts_on
+from zotune.study.points import setting, short
 
 if TYPE_CHECKING:
-    from ray import tune
     from rich.table import Table
 
-    from zotune.reporting.series import Series
+    from zotune.study.running import Outcome
 
 FIGURE = "curves.png"
 MOST_DRAWN = 6
 """Instances of the problem in the figure; the table and the report have all."""
-EARLY, SO_FAR = "stopped early", "so far"
+STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One configuration: a trial, or several that are replicates of one, without copies."""
+class Summary:
+    """The results of a launch, computed once for the terminal and for ``--json``."""
 
-    estimator: str
-    q: int
-    searched: dict[str, Any]
-    """The other keys that the study searched."""
-    loss: float
-    loss_std: float
-    gap: float | None
-    spent: int
-    steps: int
-    status: str
-    trials: tuple[str, ...]
-    replicates: int
-    """Independent runs behind the loss; of one alone nothing is known of its spread."""
-    accuracy: float | None = None
-    """Of a model on its validation data, where it names classes."""
-    start_loss: float | None = None
-    """The loss before the first step."""
-    smoothness: float | None = None
-    """The L that the theory's step was divided by; None for other steps."""
-    smoothness_estimated: bool = False
-    """Whether L was estimated, so that the step is not the theory's."""
+    outcome: Outcome
+    trials: list[Trial]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Summary:
+        """What Tune and the checkpoints hold of a launch."""
+        return cls(outcome, from_outcome(outcome))
+
+    @cached_property
+    def best(self) -> list[Configuration]:
+        """The best of each estimator and q on each instance of the problem, in this order."""
+        return [
+            one for some in by_problem(configurations(self.trials)).values() for one in best(some)
+        ]
+
+    @cached_property
+    def failed(self) -> list[Trial]:
+        """Trials that failed."""
+        return [trial for trial in self.trials if trial.status == FAILED]
+
+    @cached_property
+    def verdicts(self) -> tuple[list[Verdict], str]:
+        """Verdicts on the study's claims, and why there are none where there could be."""
+        study = self.outcome.launch.study
+        return verdicts_on(self.trials, study.claims, study.tuning, study.size)
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What all trials together have spent."""
+        return Spending.of((trial.config, trial.row) for trial in self.trials)
+
+    @cached_property
+    def searched(self) -> list[str]:
+        """Keys of the space besides estimator and q."""
+        return [key for key in self.outcome.launch.study.space if key not in ("estimator", "q")]
 
     @property
-    def instance(self) -> dict[str, Any]:
-        """The options of the problem among the searched keys: which function was minimised."""
-        return {key: value for key, value in self.searched.items() if key.startswith(PROBLEM)}
+    def spent(self) -> str:
+        """The price of tuning in one sentence."""
+        before = self.outcome.launch.notes.get("continues")
+        return f"spent {self.spending}" + (
+            f"; with what launch {before} had spent" if before else ""
+        )
 
-    @property
-    def remarks(self) -> list[str]:
-        """What is to be said wherever it may be called the best."""
-        estimated = self.smoothness if self.smoothness_estimated else None
-        return remarks(self.loss, self.start_loss, estimated)
+    def as_dict(self, figure: Path | None) -> dict[str, Any]:
+        """The results as JSON has them."""
+        launch, study = self.outcome.launch, self.outcome.launch.study
+        verdicts, not_judged = self.verdicts
+        return {
+            "study": study.name,
+            "question": study.question,
+            "launch": launch.id,
+            "folder": str(launch.folder),
+            "figure": None if figure is None else str(figure),
+            "state": launch.state,
+            "seconds": round(self.outcome.seconds, 3),
+            "trials": len(self.trials),
+            "spent": asdict(self.spending),
+            "spending": as_record(spending_of(launch.folder)),
+            "best": [self._entry(one) for one in self.best],
+            "verdicts": [asdict(verdict) for verdict in verdicts],
+            "not_judged": not_judged,
+            "failed": [self._failure(trial) for trial in self.failed],
+            "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
+        }
 
+    def _failure(self, trial: Trial) -> dict[str, Any]:
+        keys = ["estimator", "q", *self.searched, *(["replicate"] * ("replicate=" in trial.name))]
+        point = {key: setting(trial.config, key) for key in keys}
+        return {"trial": trial.id, "point": point, "error": trial.error}
 
-@dataclass(frozen=True)
-class Failure:
-    """A trial that failed, and the last line of its traceback."""
+    def _entry(self, one: Configuration) -> dict[str, Any]:
+        last = {key: one.last(key) for key in ("loss", "loss_std", "gap")}
+        return {
+            "estimator": one.config.get("estimator"),
+            "q": one.config.get("q"),
+            "searched": {key: one.settings.get(key) for key in self.searched},
+            **last,
+            "spent": one.spent,
+            "steps": int(one.row.get("steps") or 0),
+            "status": one.status,
+            "trials": [trial.id for trial in one.trials],
+            "replicates": one.replicates,
+            "metrics": one.metrics,
+            "start_loss": one.start_loss,
+            "smoothness": one.last("L"),
+            "smoothness_estimated": any(trial.smoothness_estimated for trial in one.trials),
+        }
 
-    trial: str
-    point: dict[str, Any]
-    error: str
+    def table(self) -> Table:
+        """The best of each estimator and q; the best of all of an estimator is marked."""
+        study = self.outcome.launch.study
+        title = f"best by estimator and q, with {study.budget} {study.count} per trial"
+        return best_table(self.best, title, self.searched)
 
-    def __str__(self) -> str:
-        return f"{self.trial} ({label(self.point)}): {self.error}"
+    def draw(self) -> Path | None:
+        """The curves of the best configurations in the launch's folder; None without any.
 
+        Instances of the problem have panels of their own, which name them.
+        """
+        from zotune.reporting.figures import curves
 
-def entries(outcome: Outcome) -> list[Entry]:
-    """Every configuration that has a loss, the lowest first."""
-    searched = _searched_keys(outcome)
-    unfinished = SO_FAR if outcome.interrupted else EARLY
-    groups: defaultdict[str, list[tune.Result]] = defaultdict(list)
-    for result in _each(outcome.results):
-        if result.error is None and result.metrics and "loss" in result.metrics:
-            groups[str([setting(result.config, key) for key in searched])].append(result)
-    kept = (without_copies(group, same=_whole, spent=_spent) for group in groups.values())
-    found = (_entry(group, searched, unfinished) for group in kept)
-    return sorted(found, key=lambda entry: entry.loss)
-
-
-def _each(results: tune.ResultGrid) -> list[tune.Result]:
-    return [results[at] for at in range(len(results))]
-
-
-def _whole(result: tune.Result) -> str:
-    """The whole configuration, seed and replicates too."""
-    return json.dumps(result.config, sort_keys=True, default=str)
-
-
-def _spent(result: tune.Result) -> float:
-    return float((result.metrics or {})["spent"])
-
-
-def _entry(group: list[tune.Result], searched: list[str], unfinished: str) -> Entry:
-    rows: list[dict[str, Any]] = [result.metrics or {} for result in group]
-    config, losses = group[0].config or {}, [row["loss"] for row in rows]
-    gaps = [row["gap"] for row in rows if row["gap"] is not None]
-    accuracies = [row["accuracy"] for row in rows if row.get("accuracy") is not None]
-    return Entry(
-        estimator=config["estimator"],
-        q=config["q"],
-        searched={k: setting(config, k) for k in searched if k not in ("estimator", "q")},
-        loss=fmean(losses),
-        loss_std=stdev(losses) if len(losses) > 1 else rows[0]["loss_std"],
-        gap=fmean(gaps) if gaps else None,
-        spent=max(row["spent"] for row in rows),
-        steps=max(row["steps"] for row in rows),
-        status=_status(rows, unfinished),
-        trials=tuple(row["trial_id"] for row in rows),
-        replicates=len(rows) * config.get("replicates", 1),
-        accuracy=fmean(accuracies) if accuracies else None,
-        start_loss=_mean_of(rows, "start_loss"),
-        smoothness=_mean_of(rows, "L"),
-        smoothness_estimated=any(row.get("L_estimated") for row in rows),
-    )
-
-
-def _mean_of(rows: list[dict[str, Any]], key: str) -> float | None:
-    known = [row[key] for row in rows if row.get(key) is not None]
-    return fmean(known) if known else None
-
-
-def _status(rows: list[dict[str, Any]], unfinished: str) -> str:
-    """One word; Tune calls all trials terminated, but a row that says running is to be believed."""
-    words = [unfinished if row["status"] == RUNNING else row["status"] for row in rows]
-    return str(words[0]) if len(set(words)) == 1 else "mixed"
+        options = _differing(self.best)
+        instances = list(dict.fromkeys(instance(one, options) for one in self.best))
+        drawn = [
+            _titled(one, instance(one, options))
+            for one in self.best
+            if instance(one, options) in instances[:MOST_DRAWN] and len(one.points)
+        ]
+        if not drawn:
+            return None
+        drawing = curves(drawn)
+        if len(instances) > MOST_DRAWN:
+            drawing.figure.suptitle(f"the first {MOST_DRAWN} of {len(instances)} problems")
+        return drawing.save_as(self.outcome.launch.folder / FIGURE)
 
 
-def best_entries(all_entries: list[Entry]) -> list[Entry]:
-    """The best of each estimator and q on each instance of the problem, in this order."""
-    best: dict[tuple[Any, ...], Entry] = {}
-    for entry in all_entries:
-        best.setdefault((_instance_order(entry), entry.estimator, entry.q), entry)
-    return [best[key] for key in sorted(best)]
+def _differing(some: Sequence[Configuration]) -> list[str]:
+    """The options of the problem in which configurations differ."""
+    keys = [key for key in (some[0].settings if some else {}) if key.startswith(PROBLEM)]
+    return [key for key in keys if len({repr(one.settings.get(key)) for one in some}) > 1]
 
 
-def _instance_order(entry: Entry) -> tuple[tuple[bool, float, str], ...]:
-    """Numbers by size, before anything else by its text; equal for one instance only."""
-    return tuple(
-        (False, value, "") if isinstance(value, int | float) else (True, 0.0, repr(value))
-        for value in entry.instance.values()
-    )
+def _titled(one: Configuration, which: str) -> Configuration:
+    """The configuration with its instance in the name of its panel."""
+    panel = ", ".join(filter(None, [str(one.config.get("estimator")), which]))
+    first, *others = one.trials
+    return Configuration((replace(first, config={**first.config, "estimator": panel}), *others))
 
 
-def _differing(best: list[Entry]) -> list[str]:
-    """The options of the problem in which the entries differ."""
-    keys = best[0].instance if best else {}
-    return [key for key in keys if len({repr(entry.searched[key]) for entry in best}) > 1]
+def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str]) -> Table:
+    """A row for each configuration; where the problem differs, its options come first.
 
-
-def failures(outcome: Outcome) -> list[Failure]:
-    """Trials that failed."""
-    found = []
-    for result in _each(outcome.results):
-        if result.error is not None:
-            trial = Path(result.path).name.rsplit("_", 2)[0]
-            point = _point(outcome, trial, result)
-            found.append(Failure(trial, point, _last_line(result.error)))
-    return found
-
-
-def _point(outcome: Outcome, trial: str, result: tune.Result) -> dict[str, Any]:
-    """Where a trial stood, by its number: one that failed at once may have its actor's last row."""
-    study, at = outcome.launch.study, trial.rpartition("_")[2]
-    known = at.isdigit() and int(at) < len(study.trials)
-    config = place(study.config, study.trials[int(at)]) if known else result.config or {}
-    keys = [*_searched_keys(outcome), *(["replicate"] if config.get("replicate") else [])]
-    return {key: setting(config, key) for key in keys if config}
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
-
-
-def best_table(best: list[Entry], title: str) -> Table:
-    """The best of each estimator and q; the best of all of an estimator is marked.
-
-    Where the problem differs, its options come first, and the mark is of each instance.
+    Args:
+        some: the best of each estimator and q.
+        title: of the table.
+        searched: settings that are shown besides estimator and q.
     """
     from rich.table import Table
 
-    apart = _differing(best)
-    more = [key for key in best[0].searched if key not in apart] if best else []
-    gaps = all(entry.gap is not None for entry in best)
+    apart, measure = [key for key in _differing(some) if key in searched], measure_of(some)
+    more = [key for key in searched if key not in apart]
+    metrics = list(dict.fromkeys(name for one in some for name in one.metrics))
+    spreads = ["± std"] if any(one.replicates > 1 for one in some) else []
     shown = Table(title=title, title_justify="left")
     for option in apart:
         shown.add_column(option, justify="right")
     shown.add_column("estimator")
-    spreads = any(entry.replicates > 1 for entry in best)
-    accuracies = any(entry.accuracy is not None for entry in best)
-    known = ["± std"] * spreads + ["accuracy"] * accuracies
-    for column in ("q", *more, "gap f − f*" if gaps else "loss", *known, "steps"):
+    value = "gap f − f*" if measure == "gap" else "loss"
+    for column in ("q", *more, value, *spreads, *metrics, "steps"):
         shown.add_column(column, justify="right")
     shown.add_column("")
-    for entry in best:
-        whose = (entry.instance, entry.estimator)
-        same = [other for other in best if (other.instance, other.estimator) == whose]
-        marks = ["best"] if entry is min(same, key=lambda e: e.loss) else []
-        marks += [*entry.remarks, *([entry.status] if entry.status != EXHAUSTED else [])]
-        value = entry.gap if gaps and entry.gap is not None else entry.loss
-        spread = f"{entry.loss_std:.2g}" if entry.replicates > 1 else ""
-        accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3g}"
-        told = [spread] * spreads + [accuracy] * accuracies
-        numbers = (f"{value:.5g}", *told, str(entry.steps))
-        first, middle = ([short(entry.searched[key]) for key in keys] for keys in (apart, more))
-        which = (*first, entry.estimator, str(entry.q), *middle)
-        shown.add_row(*which, *numbers, ", ".join(marks))
+    for one in some:
+        which = [*(short(one.settings.get(key)) for key in apart), str(one.config.get("estimator"))]
+        which += [str(one.config.get("q")), *(short(one.settings.get(key)) for key in more)]
+        spread = f"{one.last('loss_std') or 0:.2g}" if one.replicates > 1 else ""
+        numbers = [f"{one.last(measure):.5g}", *([spread] if spreads else [])]
+        numbers += [f"{one.metrics[name]:.3g}" if name in one.metrics else "" for name in metrics]
+        shown.add_row(*which, *numbers, f"{one.last('steps') or 0:.0f}", _marks(one, some, apart))
     return shown
 
 
-def _searched_keys(outcome: Outcome) -> list[str]:
-    """Keys of the space, estimator and q among them or not."""
-    return list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
-
-
-def draw(outcome: Outcome, best: list[Entry]) -> Path | None:
-    """The curves of the best configurations in the launch's folder; None without any.
-
-    Instances of the problem have panels of their own, which name them.
-    """
-    from zotune.reporting.figures import curves
-    from zotune.reporting.series import from_run
-    from zotune.runs.run import load_run
-
-    instances = list(dict.fromkeys(_instance_order(entry) for entry in best))
-    drawn = [entry for entry in best if _instance_order(entry) in instances[:MOST_DRAWN]]
-    found = {
-        str(result.metrics["trial_id"]): result
-        for result in _each(outcome.results)
-        if result.metrics and "trial_id" in result.metrics and result.checkpoint
-    }
-    apart = _differing(best)
-    series = [
-        _titled(from_run(load_run(found[entry.trials[0]])), entry, apart)
-        for entry in drawn
-        if entry.trials[0] in found
+def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[str]) -> str:
+    """Whether it is the best of its estimator, and what else is to be said."""
+    same = [
+        other
+        for other in some
+        if other.config.get("estimator") == one.config.get("estimator")
+        and instance(other, apart) == instance(one, apart)
     ]
-    if not series:
-        return None
-    drawing = curves(series)
-    if len(instances) > MOST_DRAWN:
-        drawing.figure.suptitle(f"the first {MOST_DRAWN} of {len(instances)} problems")
-    return drawing.save_as(outcome.launch.folder / FIGURE)
+    marks = ["best"] if one is min(same, key=lambda other: other.rank) else []
+    return ", ".join([*marks, *one.remarks, *([one.status] if one.status != EXHAUSTED else [])])
 
 
-def _titled(series: Series, entry: Entry, apart: list[str]) -> Series:
-    """The series with its instance in the name of its panel."""
-    said = [f"{key.removeprefix(PROBLEM)} = {short(entry.searched[key])}" for key in apart]
-    panel = ", ".join([entry.estimator, *said])
-    return replace(series, config={**series.config, "estimator": panel})
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """Every claim with its verdict and the sentence behind it."""
+    from rich.table import Table
 
-
-def as_dict(outcome: Outcome, figure: Path | None) -> dict[str, Any]:
-    """The outcome for a machine."""
-    launch, study = outcome.launch, outcome.launch.study
-    found = entries(outcome)
-    verdicts, not_judged = verdicts_of(study, outcome.results)
-    return {
-        "study": study.name,
-        "question": study.question,
-        "launch": launch.id,
-        "folder": str(launch.folder),
-        "figure": None if figure is None else str(figure),
-        "state": launch.state,
-        "seconds": round(outcome.seconds, 3),
-        "trials": len(outcome.results),
-        "best": [asdict(entry) for entry in best_entries(found)],
-        "verdicts": [asdict(verdict) for verdict in verdicts],
-        "not_judged": not_judged,
-        "failed": [asdict(failure) for failure in failures(outcome)],
-        "skipped": [{"point": s.point, "reason": s.reason} for s in study.skipped],
-    }
+    shown = Table("claim", "step", "verdict", "p", "why", title="claims", title_justify="left")
+    shown.caption, shown.caption_justify = assumptions(verdicts), "left"
+    for verdict in verdicts:
+        word = f"[{STYLES[verdict.verdict]}]{verdict.verdict}[/]"
+        p = "" if verdict.p is None else f"{verdict.p:.2g}"
+        shown.add_row(verdict.says, verdict.step, word, p, verdict.why)
+    return shown

@@ -106,6 +106,7 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
     epilog=examples(
         "zotune plan --dim 1000 --budget 20000 --regime strongly-convex",
         "zotune plan --dim 1000 --budget 20000 --count evaluations --json",
+        "zotune plan --dim 1000 --budget 20000 --workers 64 --seconds-per-query 5",
     ),
 )
 @click.option("--dim", type=int, required=True, help="Dimension of the function.")
@@ -117,19 +118,37 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")
 @click.option("--condition", default=100.0, show_default=True, help="L/γ, if strongly convex.")
 @click.option("--noise", default=1.0, show_default=True, help="σ over L‖x0 − x*‖, if stochastic.")
+@click.option("--workers", type=int, help="Workers that evaluate side by side.")
+@click.option("--seconds-per-query", type=float, help="What one evaluation takes; 1 unless given.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plan_command(smoothness: float | None, as_json: bool, **question: Any) -> None:
+def plan_command(
+    smoothness: float | None,
+    workers: int | None,
+    seconds_per_query: float | None,
+    as_json: bool,
+    **question: Any,
+) -> None:
     """Choose estimator, q and step size by the theory.
 
     Nothing is evaluated: the answer follows from dimension, budget and assumptions.
     """
-    from zotune.theory.plan_table import render
-    from zotune.theory.planning import plan
+    from dataclasses import asdict
 
-    found = plan(**question, L=smoothness)
+    from zotune.theory.plan_table import render
+    from zotune.theory.planning import case_of, plan
+    from zotune.theory.wall_clock import timed
+
+    found, fastest = plan(**question, L=smoothness), None
+    if workers is not None or seconds_per_query is not None:
+        seconds = 1.0 if seconds_per_query is None else seconds_per_query
+        case = case_of(**question, L=smoothness)
+        fastest = timed(case, found.best, 1 if workers is None else workers, seconds)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        told = found.to_dict() | ({} if fastest is None else {"wall_clock": asdict(fastest)})
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     from rich.console import Console
 
     Console().print(render(found))
+    if fastest is not None:
+        Console().print(f"\n[bold]By the clock[/]\n  {fastest}")

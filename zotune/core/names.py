@@ -13,7 +13,12 @@ STATE_FILE, SCALARS_FILE = "state.safetensors", "scalars.json"
 """In the folder of a checkpoint: the state, and the scalar log of a model's run."""
 STUDY_FILE, LAUNCH_FILE = "study.yaml", "launch.json"
 """In the folder of a launch: the study as it was run, and what became of it."""
+ACCOUNT_FILE = "spent.jsonl"
+"""There too: what every trial has reserved and spent."""
 
+CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
+"""Row keys, of all replicates together: what was spent by now, and before this report; how often
+the loss was only looked at."""
 CURVE_KEY = "_zotune_curve"
 """The private key under which a row carries its curve points, for callbacks to take out."""
 LOSSES_KEY = "losses"
@@ -21,6 +26,7 @@ LOSSES_KEY = "losses"
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
+SPENT_TAG, POINT_TAG = "zotune.spent", "zotune.point"
 """Tags of a run in MLflow."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 """What MLflow calls its runs."""

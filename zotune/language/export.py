@@ -13,9 +13,8 @@ from zotune.core.folders import require_writable
 from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import PROBLEMS
-from zotune.results.loading import is_run_id
+from zotune.results.loading import best_checkpoint, is_run_id
 from zotune.runs.checkpoint import read_header, require_same
-from zotune.runs.lookup import find_checkpoint
 from zotune.runs.run import Run, run_at
 
 PROBLEM = "language-model"
@@ -100,9 +99,4 @@ def checkpoint_of(source: Any) -> Iterator[Path]:
         with source.as_directory() as folder:
             yield Path(folder) / STATE_FILE
         return
-    yield find_checkpoint(Path(source), _loss)
-
-
-def _loss(path: Path) -> float:
-    run = _weights_run(path)
-    return float("inf") if run.state.lost else float(run.state.loss)
+    yield best_checkpoint(Path(source))

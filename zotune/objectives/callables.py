@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import numbers
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +55,18 @@ class CallableObjective(Objective):
         self.fn = fn
         self.batched = batched
         self.failures = failures
+        self.awaited = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+            getattr(fn, "__call__", None)  # noqa: B004
+        )
+        """Whether it is an ``async def``."""
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
         """Whether the function gets numpy arrays; None until its first call has told."""
         self._start = super().start() if start is None else self._checked_start(start)
+
+    @property
+    def points_per_call(self) -> int:
+        """One, unless the function takes many, or many calls of it can wait side by side."""
+        return super().points_per_call if self.batched or self.awaited else 1
 
     def start(self) -> Tensor:
         """As given, or zero."""
@@ -74,6 +85,9 @@ class CallableObjective(Objective):
         """Call the user's function; what it returns must be numbers, one a point."""
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
+        if self.awaited:
+            numbers = side_by_side([self._awaited_value(point) for point in points])
+            return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
         numbers = [self._value(point) for point in points]
         return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
 
@@ -81,6 +95,14 @@ class CallableObjective(Objective):
         """The number that the function returns; inf for a failed evaluation."""
         try:
             return _number(self._called(point))
+        except self.failures:
+            self.failed += 1
+            return inf
+
+    async def _awaited_value(self, point: Tensor) -> float:
+        """The same of an ``async def``, which gets a tensor unless it says otherwise."""
+        try:
+            return _number(await self.fn(point.cpu().numpy() if self._numpy else point))  # type: ignore[arg-type]
         except self.failures:
             self.failed += 1
             return inf
@@ -134,6 +156,20 @@ class CallableObjective(Objective):
         return values.detach().to(self.value_dtype, copy=True)  # it may be a buffer of the user's
 
 
+def side_by_side(calls: Sequence[Coroutine[Any, Any, float]]) -> list[float]:
+    """What coroutines return, awaited together, also where this thread has an event loop."""
+
+    async def gathered() -> list[float]:
+        return list(await asyncio.gather(*calls))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(gathered())
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, gathered()).result()
+
+
 def _wants_numpy(fn: Callable[..., Any]) -> bool | None:
     """Whether a function's first parameter is annotated as an array or as a tensor; else None."""
     try:
@@ -181,7 +217,8 @@ def objective(
     """Wrap any callable so that zotune can minimise it.
 
     Args:
-        fn: takes a vector (d,) and returns a number; batched, takes (n, d) and returns (n,).
+        fn: takes a vector (d,) and returns a number; batched, takes (n, d) and returns (n,). An
+            ``async def`` is awaited for many points side by side.
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.

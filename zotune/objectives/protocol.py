@@ -21,6 +21,10 @@ else:
 AnyObjective: TypeAlias = "Objective | WeightsObjective"
 
 
+POINTS_PER_CALL, BYTES_PER_CALL = 64, 2**25
+"""The most that a worker evaluates in one call, where a function takes many points at once."""
+
+
 class Objective:
     """A function of R^d, and what is known of it.
 
@@ -45,6 +49,11 @@ class Objective:
     """Lower and upper bounds of x, numbers or vectors."""
     failed = 0
     """Evaluations that have failed so far."""
+
+    @property
+    def points_per_call(self) -> int:
+        """Points that workers evaluate in one call, however many workers there are."""
+        return max(1, min(POINTS_PER_CALL, BYTES_PER_CALL // (self.dim * self.dtype.itemsize)))
 
     @property
     def draws_batches(self) -> bool:

@@ -12,15 +12,22 @@ if TYPE_CHECKING:
 
 FEW = 8
 """Values that an axis names each."""
+POWERS = 1000
+"""From which ratio on values of a metric are shown by their logarithm."""
 
 
-def scale(axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None) -> None:
-    """A logarithmic y where everything is positive, with room for the lines, up to a top if any."""
+def scale(
+    axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None, *, linear: bool = False
+) -> None:
+    """A logarithmic y where everything is positive, with room for the lines, up to a top if any.
+
+    With ``linear`` it is logarithmic only over several powers of ten.
+    """
     everything = np.concatenate([np.asarray(line, dtype=float) for line in lines])
     everything = everything[np.isfinite(everything)]
     low, high = float(everything.min()), float(everything.max())
     high = high if top is None or low >= top else min(high, top)
-    if low > 0:
+    if low > 0 and not (linear and high < POWERS * low):
         margin = (high / low) ** 0.05 * 1.02
         axes[0].set_yscale("log")
         axes[0].set_ylim(low / margin, high * margin)
@@ -41,14 +48,14 @@ def _label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
         subs = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     for axis in axes:
         axis.yaxis.set_major_locator(LogLocator(subs=subs))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         axis.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _tick(value: float) -> str:
+def tick(value: float) -> str:
     """A number on an axis.
 
-    >>> _tick(20000.0), _tick(0.05), _tick(1e-6), _tick(3e9)
+    >>> tick(20000.0), tick(0.05), tick(1e-6), tick(3e9)
     ('20,000', '0.05', '1e-6', '3e9')
     """
     if 1e-3 <= value < 1e6:

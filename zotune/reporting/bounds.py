@@ -27,7 +27,7 @@ from zotune.theory import (
 
 if TYPE_CHECKING:
     from zotune.objectives import Objective
-    from zotune.reporting.series import Series
+    from zotune.results.configurations import Configuration
 
 POINTS = 80
 """Points at which a bound is computed, at most."""
@@ -62,7 +62,7 @@ class NoBoundError(ZotuneError, ValueError):
     """Why nothing is guaranteed."""
 
 
-def bound_of(series: Series) -> Bound:
+def bound_of(series: Configuration) -> Bound:
     """The bound for a configuration of a problem that can be built again.
 
     Raises:
@@ -201,7 +201,7 @@ def _start_gap(objective: Any) -> float:
     return float(objective.values(objective.start()[None])[0]) - float(objective.minimum)
 
 
-def bounds_of(series: Sequence[Series]) -> tuple[dict[int, Bound], list[str]]:
+def bounds_of(series: Sequence[Configuration]) -> tuple[dict[int, Bound], list[str]]:
     """Bounds by the position of their series, and why others have none."""
     found, reasons = {}, []
     for at, one in enumerate(series):
@@ -224,7 +224,7 @@ _SAYS = {
 }
 
 
-def notes_on(series: Sequence[Series], bounds: Mapping[int, Bound]) -> list[str]:
+def notes_on(series: Sequence[Configuration], bounds: Mapping[int, Bound]) -> list[str]:
     """In plain words, what the dashed lines are and what they are worth."""
     notes = [_SAYS[regime] for regime in dict.fromkeys(b.regime for b in bounds.values())]
     falls = [1 - bound.values[-1] / bound.values[0] for bound in bounds.values()]
@@ -238,7 +238,7 @@ def notes_on(series: Sequence[Series], bounds: Mapping[int, Bound]) -> list[str]
     return notes
 
 
-def _condition(series: Sequence[Series]) -> str:
+def _condition(series: Sequence[Configuration]) -> str:
     objective = _objective(series[0].config.get("problem"))
     if objective.L is None or objective.gamma is None:
         return ""

@@ -49,6 +49,13 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "
 PER_ROW, PANEL = 3, (3.5, 2.9)
 """Panels in a row, and the size of one in inches."""
 RESOLUTION = 200
+LABELS = {
+    "gap": "f(x) − f*",
+    "loss": "f(x)",
+    "grad_norm2": "least ‖∇f(x)‖² so far",
+    "average_gap": "f(x̄) − f* of the averaged iterate",
+}
+"""What a person calls our measures; others have their own names."""
 ANONYMOUS = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 """An SVG says nothing of itself, so that the same figure is the same file."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from zotune.reporting.axes import log_x, name_axes, scale
 from zotune.reporting.drawing import (
+    LABELS,
     MARKERS,
     OKABE_ITO,
     Drawing,
@@ -21,7 +22,7 @@ from zotune.reporting.drawing import (
     styled,
     with_spread,
 )
-from zotune.reporting.series import Series, best, measure_of, panel_of
+from zotune.results.configurations import Configuration, best, measure_of, panel_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Curves in a panel, at most."""
-LABELS = {
-    "gap": "f(x) − f*",
-    "loss": "f(x)",
-    "grad_norm2": "least ‖∇f(x)‖² so far",
-    "average_gap": "f(x̄) − f* of the averaged iterate",
-}
 BOUND, EVERY = "theory bound", "every q"
 BESIDE = 1.05
 """How far to the right of each other estimators are drawn, so that none hides another."""
@@ -55,7 +50,7 @@ class Look:
 
 
 def curves(
-    series: Sequence[Series],
+    series: Sequence[Configuration],
     *,
     name: str = "curves",
     measure: str | None = None,
@@ -66,17 +61,20 @@ def curves(
     Args:
         series: one for each panel and q.
         name: of the drawing and its files.
-        measure: gap, loss, grad_norm2 or average_gap; gap where it is known unless given.
+        measure: gap, loss, grad_norm2, average_gap or any metric that was recorded; gap where it
+            is known unless given.
         bounds: of the theory, by the position of their series; dashed.
     """
     measure = measure or measure_of(series)
+    label = LABELS.get(measure, measure)
     by_panel = _by_panel(series)
     figure, axes = panels(len(by_panel))
-    drawing = Drawing(name, f"{LABELS[measure]} against the budget spent", figure)
+    drawing = Drawing(name, f"{label} against the budget spent", figure)
     looks = _looks(series)
     entries: dict[str, Any] = {}
     with styled():
-        scale(axes, [values_of(one, measure) for one in series])
+        lines = [values_of(one, measure) for one in series]
+        scale(axes, lines, linear=measure not in LABELS)
         for axis, (title, mine) in zip(axes, by_panel.items(), strict=True):
             shown = sorted(sorted(mine, key=lambda at: _end(series[at], measure))[:MOST])
             if len(shown) < len(mine):
@@ -95,7 +93,7 @@ def curves(
                 look_of = None if whose is None else looks[series[whose].q]
                 entries.setdefault(BOUND, _dashed(drawing, axis, bound, look_of))
             axis.set_title(title)
-        name_axes(axes, f"{series[0].config.get('count', 'budget')} spent", LABELS[measure])
+        name_axes(axes, f"{series[0].config.get('count', 'budget')} spent", label)
     dashed = entries.pop(BOUND, None)
     entries = {look.key: entries[look.key] for look in looks.values() if look.key in entries}
     drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
@@ -104,7 +102,7 @@ def curves(
     return drawing
 
 
-def values_of(series: Series, measure: str) -> pd.Series:
+def values_of(series: Configuration, measure: str) -> pd.Series:
     """What is drawn of a series; as the theorems have it, gradients are the least so far."""
     points = series.points
     if measure == "grad_norm2":
@@ -114,7 +112,7 @@ def values_of(series: Series, measure: str) -> pd.Series:
     return points[measure]
 
 
-def spread_note(series: Iterable[Series], what: str) -> str:
+def spread_note(series: Iterable[Configuration], what: str) -> str:
     """What bands or bars mean."""
     counts = sorted({one.replicates for one in series})
     if counts == [1]:
@@ -126,7 +124,7 @@ def spread_note(series: Iterable[Series], what: str) -> str:
     )
 
 
-def _by_panel(series: Sequence[Series]) -> dict[str, list[int]]:
+def _by_panel(series: Sequence[Configuration]) -> dict[str, list[int]]:
     """Positions of the series of each panel."""
     found: dict[str, list[int]] = {}
     for at, one in enumerate(series):
@@ -134,7 +132,7 @@ def _by_panel(series: Sequence[Series]) -> dict[str, list[int]]:
     return found
 
 
-def _looks(series: Iterable[Series]) -> dict[int | None, Look]:
+def _looks(series: Iterable[Configuration]) -> dict[int | None, Look]:
     """A look for each q, in order."""
     sizes = sorted({one.q for one in series}, key=lambda q: q or 0)
     return {
@@ -148,11 +146,11 @@ def _looks(series: Iterable[Series]) -> dict[int | None, Look]:
     }
 
 
-def _end(series: Series, measure: str) -> float:
+def _end(series: Configuration, measure: str) -> float:
     return float(values_of(series, measure).iloc[-1])
 
 
-def _curve(drawing: Drawing, axis: Axes, series: Series, measure: str, look: Look) -> Any:
+def _curve(drawing: Drawing, axis: Axes, series: Configuration, measure: str, look: Look) -> Any:
     """A line with its band and few markers; returns the line, for the legend."""
     spent, value = series.points["spent"], values_of(series, measure)
     step = max(1, len(spent) // 8)
@@ -218,7 +216,7 @@ def _dashed(drawing: Drawing, axis: Axes, bound: Bound, look: Look | None) -> An
     return line
 
 
-def final(series: Sequence[Series], *, name: str = "final") -> Drawing:
+def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
     """Final loss or gap against q, a line an estimator, with bars of one standard deviation."""
     measure = measure_of(series)
     figure, (axis,) = panels(1)
@@ -245,7 +243,7 @@ def final(series: Sequence[Series], *, name: str = "final") -> Drawing:
     return drawing
 
 
-def _with_bars(series: Series, measure: str) -> list[float]:
+def _with_bars(series: Configuration, measure: str) -> list[float]:
     """The ends of a bar; the lower one only where a logarithm of it does not run away."""
     value, spread = _end(series, measure), series.last("loss_std") or 0.0
     return [value, value + spread, *([value - spread] if spread < 0.9 * value else [])]
@@ -287,7 +285,7 @@ def _across(
     return line
 
 
-def _q_axis(axis: Axes, series: Sequence[Series]) -> None:
+def _q_axis(axis: Axes, series: Sequence[Configuration]) -> None:
     """A logarithmic axis of q; a single q stands in its middle, as its tick does."""
     sizes = {one.q for one in series if one.q}
     log_x(axis, sizes)
@@ -296,7 +294,7 @@ def _q_axis(axis: Axes, series: Sequence[Series]) -> None:
         axis.set_xlim(q / 2, 2 * q)
 
 
-def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
+def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> Drawing:
     """The step size with the lowest final loss against q, a line an estimator."""
     chosen = [one for one in best(series) if one.eta is not None]
     figure, (axis,) = panels(1)
@@ -322,14 +320,14 @@ def best_steps(series: Sequence[Series], *, name: str = "best-step") -> Drawing:
     return drawing
 
 
-def step_label(series: Sequence[Series]) -> str:
+def step_label(series: Sequence[Configuration]) -> str:
     """What eta is."""
     rules = {str(one.config.get("step")) for one in series}
     known = {"theory": "step (a multiple of the theory's)", "sqrt-decay": "first step η₀"}
     return known.get(rules.pop(), "step size η") if len(rules) == 1 else "eta"
 
 
-def _edges(series: Sequence[Series], chosen: Sequence[Series]) -> list[str]:
+def _edges(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> list[str]:
     """A best step at the end of what was searched may not be the best there is."""
     tried = sorted({one.eta for one in series if one.eta is not None})
     at_edge = [
@@ -345,7 +343,7 @@ def _edges(series: Sequence[Series], chosen: Sequence[Series]) -> list[str]:
     ]
 
 
-def losses_by_step(series: Sequence[Series], *, name: str = "loss-by-step") -> Drawing:
+def losses_by_step(series: Sequence[Configuration], *, name: str = "loss-by-step") -> Drawing:
     """Final loss or gap against the step size: a panel an estimator, a colour a q."""
     measure = measure_of(series)
     known = [one for one in series if one.eta is not None and isfinite(_end(one, measure))]

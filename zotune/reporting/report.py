@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,30 +10,36 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict
 from zotune.core.names import RUNNING
+from zotune.core.spending import Spending
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
-from zotune.reporting.drawing import Drawing, number, with_spread
+from zotune.reporting.drawing import LABELS, Drawing, number, with_spread
+from zotune.reporting.heat import heat_map
+from zotune.reporting.importance import importance_sentence
 from zotune.reporting.page import Section, Table, markdown, page
-from zotune.reporting.records import LaunchRecord, TrialRecord
-from zotune.reporting.series import (
-    Series,
+from zotune.reporting.price import best_so_far
+from zotune.reporting.verdicts import verdict_table, verdicts_of
+from zotune.results.configurations import (
+    Configuration,
     best,
     by_problem,
-    flat,
-    from_trials,
+    configurations,
     measure_of,
-    panel_of,
+    panels_of,
     searched,
 )
-from zotune.reporting.verdicts import verdict_table, verdicts_on
+from zotune.results.store import LaunchRecord
+from zotune.results.trial import FAILED, Trial, is_metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CURVES, TABLE, TEXT, PAGE = "curves.csv", "table.csv", "report.md", "report.html"
 ENDS = ("loss", "loss_std", "gap", "best_loss", "evaluations")
-COUNTERS = ("queries", "steps", "diverged")
+COUNTERS = ("queries", "monitored", "repeated", "steps", "diverged")
 """Columns of the table, at the end of each series; of other trainables COUNTERS are not known."""
+MOST_METRICS = 6
+"""Metrics besides the loss that are drawn; the tables have all."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Part:
     launch: LaunchRecord
     problem: str
     """What of the problem differs within the launch; empty where nothing does."""
-    series: list[Series]
+    series: list[Configuration]
     slug: str
     """Before the names of its figures, where there is more than one part."""
 
@@ -57,6 +64,8 @@ class Report:
     curves: pd.DataFrame
     table: pd.DataFrame
     verdicts: list[Verdict]
+    spending: dict[str, Spending]
+    """What each launch spent in all."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write figures, tables, the text and the page."""
@@ -73,7 +82,11 @@ class Report:
 def build(launches: Sequence[LaunchRecord]) -> Report:
     """The report of launches of one study; what is of two launches is never mixed."""
     parts = list(_parts(launches))
-    verdicts = {launch.launch: verdicts_on(launch) for launch in launches}
+    verdicts = {launch.launch: verdicts_of(launch) for launch in launches}
+    spending = {
+        launch.launch: Spending.of((trial.config, trial.row) for trial in launch.trials)
+        for launch in launches
+    }
     sections = []
     for launch in launches:
         found, why_not = verdicts[launch.launch]
@@ -81,11 +94,12 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
         sections += _state(launch, found, why_not, len(launches) > 1)
     return Report(
         title=launches[0].study,
-        lead=[line for launch in launches for line in _lead(launch)],
+        lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],
         sections=sections,
         curves=_concat([_curve_rows(part, one) for part in parts for one in part.series]),
         table=_concat([_table_rows(part) for part in parts]),
         verdicts=[verdict for found, _ in verdicts.values() for verdict in found],
+        spending=spending,
     )
 
 
@@ -93,17 +107,17 @@ def _parts(launches: Sequence[LaunchRecord]) -> Iterator[Part]:
     groups = [
         (launch, problem, series)
         for launch in launches
-        for problem, series in by_problem(from_trials(launch.trials)).items()
+        for problem, series in by_problem(configurations(launch.trials)).items()
     ]
     for at, (launch, problem, series) in enumerate(groups):
         yield Part(launch, problem, series, f"part{at + 1}-" if len(groups) > 1 else "")
 
 
-def _lead(launch: LaunchRecord) -> list[str]:
+def _lead(launch: LaunchRecord, spending: Spending) -> list[str]:
     question = launch.file.get("question")
     when = f"{launch.started:%Y-%m-%d %H:%M} UTC"
     said = f"Launch {launch.launch} of {when}: {_progress_of(launch)}."
-    return [*([str(question)] if question else []), said]
+    return [*([str(question)] if question else []), said, f"Spent {spending}."]
 
 
 def _progress_of(launch: LaunchRecord) -> str:
@@ -122,21 +136,22 @@ def _section(part: Part, several: bool) -> Section:
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
     return Section(
         title=", ".join(filter(None, names)) or "What was found",
-        text=list(findings(part.series)),
+        text=[*findings(part.series), *importance_sentence(part.series)],
         drawings=drawings(part.series, chosen, part.slug),
         tables=[_best_table(part.series, chosen)],
     )
 
 
-def findings(series: Sequence[Series]) -> Iterator[str]:
+def findings(series: Sequence[Configuration]) -> Iterator[str]:
     """One sentence for each panel: its best q, and how far behind its worst one is."""
     measure = measure_of(series)
     chosen = best(series)
-    for title in dict.fromkeys(panel_of(one, chosen) for one in chosen):
-        mine = [one for one in chosen if panel_of(one, chosen) == title]
-        mine.sort(key=lambda one: one.last(measure) or 0.0)
+    panels = panels_of(chosen)
+    for title in dict.fromkeys(panels):
+        mine = [one for one, panel in zip(chosen, panels, strict=True) if panel == title]
+        mine.sort(key=_rank)
         first, last = mine[0], mine[-1]
-        said = f"{title}: lowest final {figures.LABELS[measure]}, {_final(first, measure)}"
+        said = f"{title}: lowest final {LABELS[measure]}, {_final(first, measure)}"
         if first.q is not None:
             said += f", with q = {first.q}{_tuned(first, series)}"
         said += "".join(f", {remark}" for remark in first.remarks)
@@ -145,16 +160,18 @@ def findings(series: Sequence[Series]) -> Iterator[str]:
         yield said + "."
 
 
-def _tuned(series: Series, among: Sequence[Series]) -> str:
+def _tuned(series: Configuration, among: Sequence[Configuration]) -> str:
     return f" and eta = {number(series.eta)}" if series.eta and "eta" in searched(among) else ""
 
 
-def _final(series: Series, measure: str) -> str:
+def _final(series: Configuration, measure: str) -> str:
     value, spread = series.last(measure), series.last("loss_std") or 0.0
     return "unknown" if value is None else with_spread(value, spread)
 
 
-def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "") -> list[Drawing]:
+def drawings(
+    series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str = ""
+) -> list[Drawing]:
     """Every figure that the series allow; ``chosen`` is the best of each panel and q."""
     bounds, reasons = bounds_of(series)
     with_bound = best([series[at] for at in bounds])
@@ -177,44 +194,70 @@ def drawings(series: Sequence[Series], chosen: Sequence[Series], slug: str = "")
     first.notes += notes_on(chosen, of_chosen) if beside else []
     if not with_bound:
         first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
+    if len(series) > 1:
+        found.append(best_so_far(series, name=f"{slug}price"))
+    found += _of_metrics(chosen, first, slug)
     if len({one.q for one in chosen}) > 1:
         found.append(figures.final(chosen, name=f"{slug}final"))
     if "eta" in searched(series):
         found.append(figures.best_steps(series, name=f"{slug}best-step"))
         found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
+        if len({one.q for one in series}) > 1:
+            found.append(heat_map(series, name=f"{slug}heat-map"))
     return found
 
 
+def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:
+    """A figure for each metric that the trials report besides losses; too many are named."""
+    drawn = list(dict.fromkeys(str(name) for one in chosen for name in one.points))
+    drawn = [name for name in drawn if is_metric(name)]
+    known = {name: [one for one in chosen if name in one.points] for name in drawn}
+    if len(drawn) > MOST_METRICS:
+        left_out = ", ".join(drawn[MOST_METRICS:])
+        first.notes.append(f"Recorded and not drawn, but in curves.csv: {left_out}.")
+    return [
+        figures.curves(known[name], name=f"{slug}metric-{_file_name(name)}", measure=name)
+        for name in drawn[:MOST_METRICS]
+    ]
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^-.\w]", "-", name)
+
+
 def _bounds_of(
-    some: Sequence[Series], series: Sequence[Series], bounds: dict[int, Bound]
+    some: Sequence[Configuration], series: Sequence[Configuration], bounds: dict[int, Bound]
 ) -> dict[int, Bound]:
     """Bounds by the position among some of the series."""
     known = {id(series[at]): bound for at, bound in bounds.items()}
     return {at: known[id(one)] for at, one in enumerate(some) if id(one) in known}
 
 
-def _best_table(series: Sequence[Series], chosen: Sequence[Series]) -> Table:
+def _best_table(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> Table:
     """The best of each panel and q; those that are best of their panel are marked."""
     measure = measure_of(chosen)
     more = [k for k in searched(series) if k not in ("estimator", "q", "directions", "difference")]
     more = [key for key in more if not key.startswith("problem.")]
-    columns = ["estimator", "q", *more, f"final {figures.LABELS[measure]}", "spent", "state", ""]
+    metrics = list(dict.fromkeys(name for one in chosen for name in one.metrics))
+    value = f"final {LABELS[measure]}"
+    columns = ["estimator", "q", *more, value, *metrics, "spent per trial", "state", ""]
     rows = []
-    for one in chosen:
-        panel = panel_of(one, chosen)
-        lowest = min(
-            (other.last(measure) or 0.0 for other in chosen if panel_of(other, chosen) == panel),
-        )
-        settings = dict(flat(one.config))
+    panels = panels_of(chosen)
+    leaders = {
+        panel: min((o for o, p in zip(chosen, panels, strict=True) if p == panel), key=_rank)
+        for panel in panels
+    }
+    for one, panel in zip(chosen, panels, strict=True):
         rows.append(
             [
                 panel,
                 "" if one.q is None else str(one.q),
-                *(_word(settings.get(key)) for key in more),
+                *(_word(one.settings.get(key)) for key in more),
                 _final(one, measure),
+                *(_word(one.metrics.get(name)) for name in metrics),
                 f"{one.spent:,} of {one.budget:,}",
                 one.status,
-                ", ".join([*(["best"] if one.last(measure) == lowest else []), *one.remarks]),
+                ", ".join([*(["best"] if one is leaders[panel] else []), *one.remarks]),
             ]
         )
     tried = len(series) // max(1, len(chosen))
@@ -223,6 +266,10 @@ def _best_table(series: Sequence[Series], chosen: Sequence[Series]) -> Table:
         "shows, which flatters it a little; table.csv has all."
     )
     return Table("Best by estimator and q", columns, rows, chosen_by if tried > 1 else "")
+
+
+def _rank(one: Configuration) -> tuple[bool, float, float]:
+    return one.rank
 
 
 def _word(value: Any) -> str:
@@ -241,37 +288,37 @@ def _state(
     unfinished = [trial for trial in launch.trials if trial.status == RUNNING]
     if unfinished:
         sections.append(Section(f"Still running{which}", tables=[_progress(unfinished)]))
-    failed = [trial for trial in launch.trials if trial.status == "failed"]
+    failed = [trial for trial in launch.trials if trial.status == FAILED]
     if failed:
-        said = [f"{trial.name} ({trial.trial}): {trial.error or 'unknown'}" for trial in failed]
+        said = [f"{trial.name} ({trial.id}): {trial.error or 'unknown'}" for trial in failed]
         sections.append(Section(f"Failed{which}", said))
     return sections
 
 
-def _progress(trials: Iterable[TrialRecord]) -> Table:
+def _progress(trials: Iterable[Trial]) -> Table:
     rows = [
         [
             trial.name,
             f"{trial.spent:,}",
             f"{trial.budget:,}" if trial.budget else "",
             f"{trial.spent / trial.budget:.0%}" if trial.budget else "",
-            _word(float(trial.curve["loss"].iloc[-1])) if len(trial.curve) else "",
+            _word(trial.row.get("loss")),
         ]
         for trial in trials
     ]
     return Table("How far each trial is", ["trial", "spent", "budget", "", "loss"], rows)
 
 
-def _curve_rows(part: Part, series: Series) -> pd.DataFrame:
-    rows = series.points.copy()
+def _curve_rows(part: Part, series: Configuration) -> pd.DataFrame:
+    rows = series.points.rename(columns={"q": "block"})  # q is the setting
     for at, (key, value) in enumerate(_identity(part, series).items()):
         rows.insert(at, key, value)
     return rows
 
 
-def _identity(part: Part, series: Series) -> dict[str, Any]:
+def _identity(part: Part, series: Configuration) -> dict[str, Any]:
     """What tells a series from all others of the report."""
-    settings = dict(flat(series.config))
+    settings = series.settings
     keys = dict.fromkeys(["estimator", "q", *searched(part.series)])
     problem = {"problem": part.problem} if part.problem else {}
     return {"launch": part.launch.launch, **problem, **{key: settings.get(key) for key in keys}}
@@ -291,7 +338,8 @@ def _table_rows(part: Part) -> pd.DataFrame:
                 "status": one.status,
                 **{key: one.last(key) for key in ENDS},
                 "estimated_L": one.estimated_smoothness,
-                **{key: one.last(key) for key in COUNTERS if key in one.points},
+                **{key: one.last(key) for key in COUNTERS if key in one.row},
+                **one.metrics,
                 "best": id(one) in chosen,
             }
             for one in part.series

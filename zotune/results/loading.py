@@ -8,7 +8,8 @@ from typing import Any
 from zotune.callbacks.artifacts import run_from_mlflow
 from zotune.core.names import RUN_ID
 from zotune.runs import run
-from zotune.runs.run import Run
+from zotune.runs.lookup import last_checkpoints
+from zotune.runs.run import Run, run_at
 
 
 def is_run_id(source: object) -> bool:
@@ -25,11 +26,27 @@ def load_run(source: Any) -> Run:
             or of a study (its newest launch); or the id of a run that ``MLflowCurves`` logged, in
             the store that ``MLFLOW_TRACKING_URI`` names, else in ``mlflow.db``.
 
-    The best trial has the lowest loss. Where trials of a launch have different problems (options
-    of the problem are searched), it is the smallest gap above its own problem's minimum if all
-    minima are known; else it is the lowest loss still, though of different functions.
+    The best trial has the lowest loss, and has not diverged unless all have. Where trials of a
+    launch have different problems (options of the problem are searched), it is the smallest gap
+    above its own problem's minimum if all minima are known; else it is the lowest loss still,
+    though of different functions.
 
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model with ``weights()``.
     """
-    return run_from_mlflow(source) if is_run_id(source) else run.load_run(source)
+    if is_run_id(source):
+        return run_from_mlflow(source)
+    if hasattr(source, "checkpoint") or hasattr(source, "as_directory"):
+        return run.load_run(source)
+    return run_at(best_checkpoint(Path(source)))
+
+
+def best_checkpoint(path: Path) -> Path:
+    """The checkpoint at a path; the last of a trial, the best of a launch or a study's newest."""
+    last = last_checkpoints(path)
+    if len(last) == 1:
+        return last[0]
+    from zotune.results.checkpoints import from_checkpoint
+    from zotune.results.configurations import best_trial
+
+    return Path(best_trial([from_checkpoint(one) for one in last]).id)

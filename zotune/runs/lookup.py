@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from zotune.core.names import STATE_FILE, STUDY_FILE
 from zotune.errors import CheckpointError
-
-
-def find_checkpoint(path: Path, loss: Callable[[Path], float]) -> Path:
-    """The checkpoint at a path; the last of a trial, the best of a launch or a study's newest.
-
-    Args:
-        path: a checkpoint's file or folder, a trial's folder, a launch's or a study's.
-        loss: of the run in a checkpoint, by which the best trial is found.
-    """
-    last = last_checkpoints(path)
-    return last[0] if len(last) == 1 else min(last, key=loss)
 
 
 def last_checkpoints(path: Path) -> list[Path]:

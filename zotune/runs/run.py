@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.curve import above, rows_on_grid
 from zotune.core.grid import budget_grid
-from zotune.core.names import DIVERGED, RUNNING
+from zotune.core.names import RUNNING
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
 from zotune.runs.checkpoint import load_state, read_weights
@@ -142,7 +140,7 @@ class Run:
 
 
 def load_run(source: Any) -> Run:
-    """The run behind a result, a checkpoint, or a folder; see ``zotune.load_run``."""
+    """The run behind a result, a checkpoint, its folder or its file; see ``zotune.load_run``."""
     if hasattr(source, "checkpoint"):
         if source.checkpoint is None:
             raise CheckpointError(
@@ -152,7 +150,7 @@ def load_run(source: Any) -> Run:
     if hasattr(source, "as_directory"):
         with source.as_directory() as folder:
             return load_run(folder)
-    return run_at(_best_of(last_checkpoints(Path(source))))
+    return run_at(last_checkpoints(Path(source))[0])
 
 
 def run_at(path: Path) -> Run:
@@ -169,23 +167,3 @@ def run_at(path: Path) -> Run:
         chosen=notes.get("chosen", {}),
         read_weights=reader,
     )
-
-
-def _best_of(paths: list[Path]) -> Path:
-    """The checkpoint of the best run: by loss, or above the minima of several problems."""
-    if len(paths) == 1:
-        return paths[0]
-    ends = [_end_of(path) for path in paths]
-    several = len({problem for problem, _, _ in ends}) > 1
-    gaps = [gap for _, _, gap in ends if gap is not None]
-    ranks = gaps if several and len(gaps) == len(ends) else [loss for _, loss, _ in ends]
-    return paths[ranks.index(min(ranks))]
-
-
-def _end_of(path: Path) -> tuple[str, float, float | None]:
-    """The problem of a run, its final loss, and its gap where the minimum is known."""
-    run = run_at(path)
-    problem, last = json.dumps(run.config.problem, sort_keys=True, default=str), run.rows[-1]
-    if run.status == DIVERGED:
-        return problem, inf, inf
-    return problem, float(last["loss"]), None if last["gap"] is None else float(last["gap"])

@@ -13,33 +13,40 @@ from zotune.study.points import MOST, block_problem, check_step, combinations, o
 from zotune.study.shape import (
     GRID,
     OPTUNA,
+    PBT,
     RANDOM,
     TRIALS,
     entry_complaints,
     format_complaints,
     problem_complaints,
-    shape_complaints,
+    shaped,
 )
 from zotune.study.studyfile import Complaint
+from zotune.study.totals import total_complaints, without_race
 
 
-def complaints(data: Mapping[str, Any]) -> list[Complaint]:
-    """Everything that is wrong with a study."""
+def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
+    """The study that a mapping describes, and everything that is wrong with it.
+
+    There is no study where keys have the wrong shape; one with complaints is not to be run.
+    """
     if found := list(format_complaints(data)):
-        return found
-    found = list(shape_complaints(data))
+        return None, found
+    shape = shaped(data)
+    found = shape if isinstance(shape, list) else []
     problem = data.get("problem")
     if isinstance(problem, str | Mapping):
         mapping = {"name": problem} if isinstance(problem, str) else problem
         found += problem_complaints(mapping)
     found += entry_complaints(data)
-    if not found:
-        study = Study.unchecked(data)
-        found = [*_replicates(study), *_search(study), *_space(study)]
-        found += (
-            [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
-        )
-    return list(dict.fromkeys(found))
+    if found or isinstance(shape, list):
+        return None, list(dict.fromkeys(found))
+    study = Study.of(shape)
+    found = [*_population(study), *_replicates(study)]
+    found += [*_search(without_race(study)), *_space(without_race(study))]
+    found += [] if found else list(total_complaints(study))
+    found += [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
+    return study, list(dict.fromkeys(found))
 
 
 def _replicates(study: Study) -> Iterator[Complaint]:
@@ -48,6 +55,23 @@ def _replicates(study: Study) -> Iterator[Complaint]:
         yield Complaint(
             ("replicates",), "replicates of a model's weights are trials; say replicates_as: trials"
         )
+
+
+def _population(study: Study) -> Iterator[Complaint]:
+    """What Tune's population-based training cannot do."""
+    if study.scheduler != PBT:
+        return
+    at = ("scheduler",)
+    if study.search.algorithm == OPTUNA:
+        yield Complaint(at, "pbt changes trials by itself, and takes no optuna; use random")
+    if study.replicates_as == TRIALS:
+        yield Complaint(("replicates_as",), "pbt compares all trials; use rows")
+    if study.within:
+        yield Complaint(("within",), "pbt has one population; leave within out")
+    if fixed := [key for key in study.space if key.startswith("problem.")]:
+        yield Complaint(("space", fixed[0]), f"pbt compares all trials, and cannot vary {fixed[0]}")
+    if not study.space:
+        yield Complaint(at, "pbt needs a space, whose settings it changes")
 
 
 def _search(study: Study) -> Iterator[Complaint]:

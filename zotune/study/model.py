@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
-from zotune.config import Config, parse_config
+from zotune.choosing import resolve
+from zotune.config import FREE, Config, parse_config, with_choices
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
+from zotune.steps import STEPS
 from zotune.study.points import (
+    PROBLEM,
     Axis,
     Point,
     Sampler,
     block_problem,
     combinations,
+    dimension,
     label,
     located,
+    over_weights,
     parse_axis,
     place,
 )
@@ -29,6 +34,7 @@ from zotune.study.shape import (
     FORMAT,
     NAMES,
     OPTUNA,
+    RACE,
     RANDOM,
     TOP,
     TRIALS,
@@ -36,11 +42,14 @@ from zotune.study.shape import (
     checked,
 )
 from zotune.study.studyfile import (
+    Complaint,
     Document,
+    Path_,
     StudyError,
     apply_settings,
     read_document,
 )
+from zotune.study.totals import race_plan
 
 if TYPE_CHECKING:
     from ray import tune
@@ -77,15 +86,20 @@ class Study(Shape):
     (['q=1000: one step costs 1000 of a budget of 500 directions'], 1)
     """
 
+    _lost_claims: tuple[str, ...] = ()
+
     def __init__(self, **settings: Any) -> None:
-        _check(Document(settings))
-        super().__init__(**settings)
+        self.__setstate__(_checked(Document(settings)).__getstate__())
 
     @classmethod
-    def unchecked(cls, settings: Mapping[str, Any]) -> Study:
+    def of(cls, shape: Shape) -> Study:
         """A study whose keys have the right shape, and which may still be impossible."""
-        shape = Shape(**settings)
         return cls.model_construct(_fields_set=shape.model_fields_set, **shape.__dict__)
+
+    @property
+    def lost_claims(self) -> tuple[str, ...]:
+        """Names of claims of the file that ``--set`` has made meaningless."""
+        return self._lost_claims
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Study:
@@ -121,19 +135,26 @@ class Study(Shape):
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
+        if self.resources.workers:
+            given["workers"] = self.resources.workers
+        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
+        if not told - FREE:
+            return with_choices(place(given, fixed))
         named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
         return place(named | given, fixed)
 
     @property
     def reports_at(self) -> int:
-        """Spent budget between two reports of a trial."""
+        """Spent budget between two reports of a trial; in a race the first share."""
+        if self.search.algorithm == RACE and self.report_every is None:
+            return race_plan(self).every
         return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
 
     @cached_property
     def trials(self) -> list[Point]:
         """The points of a grid or a random search, in order; Optuna chooses its own."""
         points = self.partition[0]
-        if self.search.algorithm == RANDOM:
+        if self.search.algorithm == RANDOM or (self.search.algorithm == RACE and self.sampled):
             points = list(self._drawn(points))
         if self.replicates_as == TRIALS:
             points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
@@ -148,6 +169,12 @@ class Study(Shape):
     def size(self) -> int:
         """The number of trials."""
         return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def most_workers(self) -> int:
+        """The most evaluation workers that a trial has."""
+        axis = self.axes.get("workers", [self.config.get("workers", 0)])
+        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
 
     @property
     def largest_step(self) -> int:
@@ -277,8 +304,13 @@ DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "proble
 
 
 def _cost(config: Config) -> int:
+    dim = dimension(config.problem)
+    config, _ = resolve(config, dim, batches=over_weights(config.problem))
+    if config.chooses:
+        return min(config.budget, 2 * dim)
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    return min(config.budget, budget.cost(config.q))
+    most = budget.cost(config.block_rule.most) + STEPS[config.step].most_trials
+    return min(config.budget, most)
 
 
 def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Study:
@@ -293,33 +325,41 @@ def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Stu
     20000
     """
     written = read_document(name_or_path)
-    document = apply_settings(written, settings, TOP)
-    if document.data != written.data and _same_claims(document, written):
-        _check(written)
-        document = without_lost_claims(document)
-    _check(document)
-    return Study.unchecked(document.data)
+    return _checked(apply_settings(written, settings, TOP), written)
 
 
-def _same_claims(one: Document, other: Document) -> bool:
-    return bool(one.data.get("claims")) and one.data["claims"] == other.data.get("claims")
+def _checked(document: Document, written: Document | None = None) -> Study:
+    """The study of a document; what is wrong is told, but for claims lost since it was written."""
+    from zotune.study.checks import examined
 
-
-def without_lost_claims(document: Document) -> Document:
-    """The document without claims that ``--set`` has made meaningless, such as a q that is gone."""
-    from zotune.study.checks import complaints
-
-    lost = [complaint.path for complaint in complaints(document.data)]
-    if any(path[0] != "claims" for path in lost):
-        return document
-    numbered = enumerate(document.data["claims"])
-    kept = [c for at, c in numbered if not {("claims",), ("claims", str(at))} & set(lost)]
-    return Document(document.data | {"claims": kept}, document.places, document.source)
-
-
-def _check(document: Document) -> None:
-    from zotune.study.checks import complaints
-
-    found = complaints(document.data)
-    if found:
+    study, found = examined(document.data)
+    if study is None or (found and not _only_lost_claims(found, document, written)):
         raise StudyError(document.lines(found))
+    if found:
+        _checked(written or document)  # a claim that the file itself cannot decide is a mistake
+        study = _without_claims(study, {complaint.path for complaint in found})
+    return study
+
+
+def _only_lost_claims(
+    found: Iterable[Complaint], document: Document, written: Document | None
+) -> bool:
+    """Whether ``--set`` has changed the study, and its claims, unchanged, are all that suffers."""
+    if written is None or written.data == document.data:
+        return False
+    same = written.data.get("claims") == document.data["claims"]
+    return same and all(complaint.path[0] == "claims" for complaint in found)
+
+
+def _without_claims(study: Study, lost: Collection[Path_]) -> Study:
+    """The study without claims that ``--set`` has made meaningless, such as a q that is gone."""
+    gone = [
+        claim
+        for at, claim in enumerate(study.claims)
+        if ("claims",) in lost or ("claims", str(at)) in lost
+    ]
+    changed = study.model_copy(
+        update={"claims": [claim for claim in study.claims if claim not in gone]}
+    )
+    changed._lost_claims = tuple(claim.name for claim in gone)
+    return changed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zotune.core.names import DIVERGED, EXHAUSTED, STUDY_FILE
-from zotune.results.remarks import remarks
+from zotune.core.ranking import rank, remarks
 from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
@@ -44,8 +44,8 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
     """What Tune's trials say."""
     states = {"running": 0, "waiting": 0, "done": 0, "stopped early": 0, "failed": 0}
     spent = budget = 0
-    bests: dict[str, tuple[float, str]] = {}
-    lowest: dict[str, tuple[float, str]] = {}
+    bests: dict[str, Ranked] = {}
+    lowest: dict[str, Ranked] = {}
     ended, measure = {}, "loss"
     seen = list(trials)
     for trial in seen:
@@ -60,11 +60,11 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
         named = trial_label(trial.config, options)
         which = repr([setting(trial.config, key) for key in options])
         if loss is not None:
-            _keep_lowest(lowest, which, last.get("best_loss", loss), named)
+            _keep_best(lowest, which, last.get("best_loss", loss), named)
             measure = "loss" if last.get("gap") is None else "gap"
         if over and state != "failed" and loss is not None:
             told = ", ".join([named, *_remarks(last)])
-            _keep_lowest(bests, which, last[measure], told)
+            _keep_best(bests, which, last[measure], told, str(last.get("status")))
         if over:
             word = DIVERGED if last.get("status") == DIVERGED else state
             ended[trial.trial_id] = f"{named}: {word}{_end(trial, measure)}"
@@ -76,17 +76,24 @@ def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
         states,
         spent,
         budget,
-        tuple(bests.values()),
-        tuple(lowest.values()),
+        tuple((value, named) for _, value, named in bests.values()),
+        tuple((value, named) for _, value, named in lowest.values()),
         measure,
         ended,
     )
 
 
-def _keep_lowest(kept: dict[str, tuple[float, str]], which: str, value: float, named: str) -> None:
-    """Keep a value and whose it is, unless a lower one is kept."""
-    if which not in kept or value < kept[which][0]:
-        kept[which] = (value, named)
+Ranked = tuple[tuple[bool, float, float], float, str]
+"""A place among results, a value, and whose it is."""
+
+
+def _keep_best(
+    kept: dict[str, Ranked], which: str, value: float, named: str, status: str = ""
+) -> None:
+    """Keep a value and whose it is, unless a better one is kept."""
+    place = rank(status, value)
+    if which not in kept or place < kept[which][0]:
+        kept[which] = (place, value, named)
 
 
 def _end(trial: Any, measure: str) -> str:

@@ -1,4 +1,4 @@
-"""What MLflow holds of a study, as plain records; no other file of the report knows MLflow."""
+"""Trials read from MLflow: launches of a study as plain records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL
 from zotune.core.names import (
-    DIVERGED,
     ERROR_TAG,
     FINAL_LOSSES_TAG,
     FINISHED,
@@ -36,6 +35,7 @@ from zotune.core.names import (
 )
 from zotune.errors import ConfigError, unknown
 from zotune.objectives import PROBLEMS
+from zotune.results.trial import Course, Trial, with_end
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,19 +43,6 @@ if TYPE_CHECKING:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from mlflow.tracking import MlflowClient
 
-METRICS = (
-    "loss",
-    "loss_std",
-    "gap",
-    "best_loss",
-    "grad_norm2",
-    "average_loss",
-    "evaluations",
-    "queries",
-    "steps",
-    "diverged",
-)
-"""Curves that a report reads."""
 PLACE = "report"
 """Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
@@ -69,47 +56,13 @@ History = dict[str, dict[int, float]]
 
 
 @dataclass(frozen=True)
-class TrialRecord:
-    """One trial as the store knows it."""
-
-    run_id: str
-    trial: str
-    name: str
-    status: str
-    """exhausted, diverged, stopped early, interrupted, failed, finished or running."""
-    config: dict[str, Any]
-    """The configuration, nested as in a study file."""
-    curve: pd.DataFrame
-    """Means over replicates: ``spent`` and whatever of METRICS was recorded; the last row is the
-    trial's end, where it has one."""
-    losses: tuple[float, ...] | None = None
-    """The final loss of each replicate, where it was recorded."""
-    error: str = ""
-    smoothness: float | None = None
-    """The L that the theory's step was divided by, in the mean over replicates."""
-    smoothness_estimated: bool = False
-    """Whether L was estimated, so that the step is not the theory's."""
-
-    @property
-    def spent(self) -> int:
-        """How far it is."""
-        return int(self.curve["spent"].iloc[-1]) if len(self.curve) else 0
-
-    @property
-    def budget(self) -> int | None:
-        """How far it goes, where its configuration says so."""
-        budget = self.config.get("budget")
-        return budget if isinstance(budget, int) else None
-
-
-@dataclass(frozen=True)
 class LaunchRecord:
     """One launch of a study: its trials, and the study as it was run."""
 
     study: str
     launch: str
     started: datetime
-    trials: tuple[TrialRecord, ...]
+    trials: tuple[Trial, ...]
     file: dict[str, Any] = field(default_factory=dict)
     """The study file, empty while the launch runs or where there was none."""
     summary: str | None = None
@@ -127,13 +80,14 @@ class LaunchRecord:
         What a model allows is known by its files alone, which may not be here.
         """
         from zotune.study import Study
+        from zotune.study.shape import Shape
 
         problem = self.file.get("problem")
         name = problem.get("name") if isinstance(problem, dict) else problem
         if name in PROBLEMS and PROBLEMS[str(name)].weights:
             return None
         try:
-            return Study.unchecked(self.file).size or None
+            return Study.of(Shape(**self.file)).size or None
         except ValueError:  # no study file, or one that names what is not known here
             return None
 
@@ -213,32 +167,16 @@ class Store:
         summary = next((r for r in runs if r.data.tags.get(KIND) == "summary"), None)
         trials = [run for run in runs if run.data.tags.get(KIND) == "trial"]
         records = [
-            self._trial(run, history)
+            _trial(run, history)
             for run, history in zip(trials, histories(self.client, trials), strict=True)
         ]
         return LaunchRecord(
             study=study,
             launch=launch,
             started=datetime.fromtimestamp(_start(runs) / 1000, UTC),
-            trials=tuple(sorted(records, key=lambda r: (r.name, r.trial))),
+            trials=tuple(sorted(records, key=lambda r: (r.name, r.id))),
             file={} if summary is None else self._study_file(summary.info.run_id),
             summary=None if summary is None else summary.info.run_id,
-        )
-
-    def _trial(self, run: Run, history: History) -> TrialRecord:
-        tags = run.data.tags
-        status = RUNNING if run.info.status == "RUNNING" else tags.get(STATUS_TAG, FINISHED)
-        return TrialRecord(
-            run_id=run.info.run_id,
-            trial=tags.get(TRIAL_TAG, ""),
-            name=str(run.info.run_name),
-            status=status,
-            config=nested(run.data.params),
-            curve=_curve(run, history, diverged=status == DIVERGED),
-            losses=_losses(tags.get(FINAL_LOSSES_TAG)),
-            error=tags.get(ERROR_TAG, ""),
-            smoothness=run.data.metrics.get(f"{FINAL}L"),
-            smoothness_estimated=L_ESTIMATED in tags,
         )
 
     def _study_file(self, run_id: str) -> dict[str, Any]:
@@ -268,8 +206,8 @@ def histories(client: MlflowClient, runs: Sequence[Run]) -> list[History]:
 def _from_server(client: MlflowClient, run: Run) -> History:
     return {
         key: {m.step: m.value for m in client.get_metric_history(run.info.run_id, key)}
-        for key in METRICS
-        if key in run.data.metrics
+        for key in run.data.metrics
+        if not key.startswith(FINAL)
     }
 
 
@@ -284,7 +222,7 @@ def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
         for at in range(0, len(ids), RUNS):
             wanted = (
                 select(metric.run_uuid, metric.key, metric.step, metric.value, metric.is_nan)
-                .where(metric.run_uuid.in_(ids[at : at + RUNS]), metric.key.in_(METRICS))
+                .where(metric.run_uuid.in_(ids[at : at + RUNS]), ~metric.key.startswith(FINAL))
                 .order_by(metric.timestamp, metric.step, metric.value)
             )
             for run_id, key, step, value, is_nan in session.execute(wanted):
@@ -292,25 +230,51 @@ def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
     return list(found.values())
 
 
-def _curve(run: Run, history: History, *, diverged: bool) -> pd.DataFrame:
-    """All points of a run, and its last values, which may lie past the last point.
+def _trial(run: Run, history: History) -> Trial:
+    tags, curve = run.data.tags, _curve(history)
+    status = RUNNING if run.info.status == "RUNNING" else tags.get(STATUS_TAG, FINISHED)
+    row = _row(run, curve)
+    whole = with_end(curve, row, status)
+    return Trial(
+        id=tags.get(TRIAL_TAG, ""),
+        name=str(run.info.run_name),
+        status=status,
+        config=nested(run.data.params),
+        row=row,
+        load=lambda: Course(whole, _losses(tags.get(FINAL_LOSSES_TAG)), _minimum(whole)),
+        error=tags.get(ERROR_TAG, ""),
+        run_id=run.info.run_id,
+    )
 
-    Those of a diverged run may lie before it, as the grid has a place after its end.
-    """
+
+def _curve(history: History) -> pd.DataFrame:
+    """All points of a run."""
     import pandas as pd
 
-    values = {key: dict(history[key]) for key in METRICS if key in history}
-    end = -1
-    for metric in run.data._metric_objs:
-        key = metric.key.removeprefix(FINAL)
-        if metric.key.startswith(FINAL) and key in METRICS:
-            values.setdefault(key, {}).setdefault(metric.step, metric.value)
-            end = max(end, metric.step)
-    if "loss" not in values:
+    if "loss" not in history:
         return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
-    values.setdefault("loss_std", dict.fromkeys(values["loss"], 0.0))
-    curve = pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
-    return curve[curve["spent"] <= end] if diverged and end >= 0 else curve
+    values = {"loss_std": dict.fromkeys(history["loss"], 0.0), **history}
+    return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
+
+
+def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
+    """The last values of a run: those of its end, else of its last point."""
+    ends = [metric for metric in run.data._metric_objs if metric.key.startswith(FINAL)]
+    row: dict[str, Any] = {metric.key.removeprefix(FINAL): metric.value for metric in ends}
+    if ends:
+        row["spent"] = max(metric.step for metric in ends)
+    elif len(curve):
+        row = {str(key): value for key, value in curve.iloc[-1].dropna().items()}
+    return row | ({"L_estimated": True} if L_ESTIMATED in run.data.tags else {})
+
+
+def _minimum(curve: pd.DataFrame) -> float | None:
+    """f* = loss − gap, at the smallest loss: a large one would swallow it."""
+    if "gap" not in curve:
+        return None
+    loss, gap = (curve[column].to_numpy(float) for column in ("loss", "gap"))
+    at = abs(loss).argmin()
+    return float(loss[at] - gap[at])
 
 
 def _every_run(client: MlflowClient, experiment: str) -> Iterator[Run]:

@@ -1,0 +1,78 @@
+"""What a study spent in all: the price of its tuning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zotune.core.budget import DIRECTIONS
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Sums over all trials and all of their replicates."""
+
+    trials: int
+    charged: int
+    """In the unit of ``count``: what budgets are made of."""
+    evaluations: int
+    """Calls of the objective that were charged; 0 where they are not known."""
+    monitored: int
+    """Calls that only looked at the loss, and were not charged."""
+    repeated: int
+    """Charged once and made again after a kill, as far as it was reported; in the unit of count."""
+    count: str = ""
+
+    @classmethod
+    def of(cls, trials: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Spending:
+        """The sum over trials, each by its configuration and its last row.
+
+        Rows hold means over replicates, rounded down; so do the sums where replicates differ.
+        """
+        known = list(trials)
+        sums = {
+            key: sum(
+                _whole(config.get("replicates"), 1) * _whole(row.get(key)) for config, row in known
+            )
+            for key in ("spent", "evaluations", "monitored", "repeated")
+        }
+        count = next((str(config["count"]) for config, _ in known if config.get("count")), "")
+        return cls(len(known), sums.pop("spent"), **sums, count=count)
+
+    def __str__(self) -> str:
+        many = "1 trial" if self.trials == 1 else f"{self.trials:,} trials"
+        said = f"{self.charged:,} {self.count or 'steps of the budget'} in all, by {many}"
+        if self.count == DIRECTIONS and self.evaluations:
+            said += f", which took {self.evaluations:,} evaluations"
+        besides = [f"{self.monitored:,} to look at the loss"] if self.monitored else []
+        besides += [f"{self.repeated:,} repeated after a kill"] if self.repeated else []
+        return said + (f"; not charged: {' and '.join(besides)}" if besides else "")
+
+
+def _whole(value: Any, unless: int = 0) -> int:
+    """A whole number, also from text; trainables of others may report anything by that name."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return unless
+
+
+def repeated(reports: Iterable[int]) -> int:
+    """What was made again, by the spent budgets of a trial's reports in their order.
+
+    A trial that goes on from a checkpoint reports some of its budget a second time. What a killed
+    worker had not reported is not known to anybody.
+
+    >>> repeated([10, 20, 30, 20, 30, 40])
+    20
+    """
+    seen, again = [0], 0
+    for spent in reports:
+        at = bisect_left(seen, spent)
+        if at < len(seen):
+            again += spent - seen[max(0, at - 1)]
+        if at == len(seen) or seen[at] != spent:
+            seen.insert(at, spent)
+    return again

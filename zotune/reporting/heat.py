@@ -1,0 +1,116 @@
+"""A map of final losses over q and the step: where a study found low ones, and how flat that is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zotune.reporting.drawing import LABELS, Drawing, Mark, number, panels, styled
+from zotune.reporting.figures import step_label
+from zotune.results.configurations import Configuration, measure_of, panels_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 10
+"""Values of q or of the step that a map names each; of more, logarithmic ranges."""
+WRITTEN = 48
+"""Cells of a panel up to which each has its number written in it."""
+
+
+def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawing:
+    """The lowest final loss or gap of each q and step: a panel an estimator, dark is low.
+
+    What ends above its start is shown as if it had ended there.
+    """
+    known = [one for one in some if one.q and one.eta]
+    measure, titles = measure_of(known), panels_of(known)
+    values = [capped(one, measure) for one in known]
+    x, y = (_edges(sorted({float(v) for v in each})) for each in _axes_of(known))
+    names = list(dict.fromkeys(titles))
+    figure, axes = panels(len(names))
+    drawing = Drawing(name, f"Final {LABELS[measure]} over q and step", figure)
+    low, high = min(values), max(values)
+    with styled():
+        for axis, title in zip(axes, names, strict=True):
+            mine = [at for at, panel in enumerate(titles) if panel == title]
+            cells = _cells([known[at] for at in mine], [values[at] for at in mine], x, y)
+            shown = _panel(drawing, axis, title, cells, (x, y), (low, high))
+        bar = figure.colorbar(shown, ax=axes, label=f"final {LABELS[measure]}")
+        bar.ax.tick_params(labelsize="small")
+        figure.supxlabel("q, directions a step", fontsize="medium")
+        figure.supylabel(step_label(known), fontsize="medium")
+    drawing.notes.append(
+        "Each cell is the lowest final value of its q and step; what ends above its start, or "
+        "diverges, has the start's. White: not tried."
+    )
+    return drawing
+
+
+def _axes_of(known: Sequence[Configuration]) -> tuple[list[int], list[float]]:
+    return [one.q or 0 for one in known], [one.eta or 0.0 for one in known]
+
+
+def capped(one: Configuration, measure: str) -> float:
+    """The final value of a configuration, or its start's where that is lower."""
+    start, value = float(one.points[measure].iloc[0]), one.last(measure)
+    return start if value is None else min(start, value)
+
+
+Labels = list[tuple[float, str]]
+"""The upper end of each range, and what it is called."""
+
+
+def _edges(values: Sequence[float]) -> Labels:
+    """A cell for each value where they are few, else for each of some logarithmic ranges."""
+    if len(values) <= BINS:
+        return [(value, f"{value:.4g}") for value in values]
+    ends = np.geomspace(values[0], values[-1], BINS + 1)
+    return [(float(end), f"{begin:.2g}–{end:.2g}") for begin, end in itertools.pairwise(ends)]
+
+
+def _place(value: float, edges: Labels) -> int:
+    ends = [end * (1 + 1e-12) for end, _ in edges]
+    return min(int(np.searchsorted(ends, value)), len(edges) - 1)
+
+
+def _cells(some: Sequence[Configuration], values: Sequence[float], x: Labels, y: Labels) -> Any:
+    cells = np.full((len(y), len(x)), np.nan)
+    for one, value in zip(some, values, strict=True):
+        at = _place(one.eta or 0.0, y), _place(float(one.q or 0), x)
+        cells[at] = np.fmin(cells[at], value)
+    return cells
+
+
+def _panel(
+    drawing: Drawing,
+    axis: Axes,
+    title: str,
+    cells: Any,
+    labels: tuple[Labels, Labels],
+    limits: tuple[float, float],
+) -> Any:
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = limits
+    norm = (LogNorm if low > 0 and high > low else Normalize)(low, high)
+    shown = axis.pcolormesh(np.ma.masked_invalid(cells), cmap="viridis", norm=norm)
+    axis.grid(visible=False)
+    for ticks, named in zip((axis.set_xticks, axis.set_yticks), labels, strict=True):
+        ticks(np.arange(len(named)) + 0.5, [words for _, words in named], fontsize="small")
+    known = np.argwhere(np.isfinite(cells))
+    for row, column in known if cells.size <= WRITTEN else []:
+        dark = norm(cells[row, column]) < 0.5
+        text = f"{cells[row, column]:.2g}"
+        colour = "white" if dark else "black"
+        axis.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", size=7)
+    said = [
+        f"q = {labels[0][c][1]}, eta = {labels[1][r][1]}: {number(cells[r, c])}" for r, c in known
+    ]
+    centres = [c + 0.5 for _, c in known], [r + 0.5 for r, _ in known]
+    drawing.marks.append(Mark(axis, title, *centres, said, [], []))
+    axis.set_title(title)
+    return shown

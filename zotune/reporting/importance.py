@@ -1,0 +1,93 @@
+"""Which searched setting mattered most for the final loss, by Optuna, where it is installed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from math import isfinite, log
+from typing import Any
+
+from zotune.reporting.heat import capped
+from zotune.results.configurations import Configuration, measure_of, searched
+
+FEWEST = 8
+"""Configurations below which nothing can be said."""
+
+
+def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
+    """The share of each searched setting in how final losses differ, the largest first.
+
+    Also the name of the method: fANOVA, or PED-ANOVA where scikit-learn is not installed. Empty
+    where Optuna is not, or where there is too little to tell.
+    """
+    keys = [key for key in searched(some) if not key.startswith("problem.")]
+    if len(some) < FEWEST or len(keys) < 2 or find_spec("optuna") is None:
+        return {}, ""
+    import optuna
+
+    with _quiet():
+        study = optuna.create_study()
+        kinds = {key: _distribution([one.settings.get(key) for one in some]) for key in keys}
+        for one, value in zip(some, _values(some), strict=True):
+            params = {key: _plain(one.settings.get(key), kinds[key]) for key in keys}
+            study.add_trial(
+                optuna.trial.create_trial(params=params, distributions=kinds, value=value)
+            )
+        exact = find_spec("sklearn") is not None
+        evaluator: Any = (
+            optuna.importance.FanovaImportanceEvaluator(seed=0)
+            if exact
+            else optuna.importance.PedAnovaImportanceEvaluator()
+        )
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    shares = {key: share for key, share in found.items() if isfinite(share)}
+    return shares if sum(shares.values()) > 0 else {}, "fANOVA" if exact else "PED-ANOVA"
+
+
+def importance_sentence(some: Sequence[Configuration]) -> list[str]:
+    """What mattered most, in one sentence; none where it is not known."""
+    shares, method = importances(some)
+    if not shares:
+        return []
+    first, *others = (f"{key} ({share:.0%})" for key, share in shares.items())
+    then = f", then {', '.join(others)}" if others else ""
+    return [
+        f"The setting that mattered most for the final loss is {first}{then}: shares of how "
+        f"{len(some)} configurations differ, by {method} of Optuna."
+    ]
+
+
+def _values(some: Sequence[Configuration]) -> list[float]:
+    """Final values, by their logarithm where all are positive; the start is the worst."""
+    values = [capped(one, measure_of(some)) for one in some]
+    return [log(value) for value in values] if min(values) > 0 else values
+
+
+def _distribution(values: Sequence[Any]) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    if all(isinstance(value, int | float) for value in values):
+        low, high = float(min(values)), float(max(values))
+        return FloatDistribution(low, high, log=low > 0)
+    return CategoricalDistribution(sorted({str(value) for value in values}))
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    return str(value) if hasattr(kind, "choices") else float(value)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Optuna's news of a study that nobody sees."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -1,0 +1,118 @@
+"""Trials read from checkpoints: of runs in this process, of a folder, of Tune's results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zotune.callbacks.records import INTERRUPTED, MACHINERY, STOPPED, last_line, numbers_of
+from zotune.config import Config, parse_config
+from zotune.core.curve import together
+from zotune.core.names import RUNNING
+from zotune.core.spending import repeated
+from zotune.errors import ConfigError
+from zotune.results.trial import FAILED, Course, Trial, with_end
+from zotune.runs.run import Run, load_run, run_at
+from zotune.study.points import label, place, setting
+
+if TYPE_CHECKING:
+    from ray import tune
+
+    from zotune.study.running import Outcome
+
+REPORTS = "result.json"
+"""In a trial's folder: its rows, a line each."""
+
+
+def from_run(run: Run, name: str = "") -> Trial:
+    """The trial that a run is."""
+    row = {**run.rows[-1], "spent": run.spent, "start_loss": run.rows[0]["loss"]}
+    if run.smoothness is not None:
+        row |= {"L": float(run.smoothness.mean()), "L_estimated": run.smoothness_estimated}
+    known = _values(row)
+    load = partial(_course, run, known)
+    return Trial(name, name, run.status, _settings(run.config), known, load)
+
+
+def from_checkpoint(path: Path) -> Trial:
+    """The trial of a checkpoint's file."""
+    return from_run(run_at(path), str(path))
+
+
+def from_outcome(outcome: Outcome) -> list[Trial]:
+    """The trials of a launch, as Tune has left them."""
+    keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
+    results = outcome.results
+    return [_from_result(results[at], outcome, keys) for at in range(len(results))]
+
+
+def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Trial:
+    folder = Path(result.path).name
+    metrics, study = dict(result.metrics or {}), outcome.launch.study
+    config, failed = _complete(result.config or {}), result.error is not None
+    if failed:  # one that failed at once may have the last row and settings of its actor
+        number = folder.rsplit("_", 2)[0].rpartition("_")[2]
+        known = number.isdigit() and int(number) < len(study.trials)
+        config = place(study.config, study.trials[int(number)]) if known else config
+        metrics = metrics if str(metrics.get("trial_id")) in folder else {}
+    status = str(metrics.get("status", FAILED))
+    if status == RUNNING:
+        status = INTERRUPTED if outcome.interrupted else STOPPED
+    row = _values(metrics) | {"repeated": _repeated(metrics, Path(result.path))}
+    shown = [*keys, *(["replicate"] if config.get("replicate") else [])]
+    return Trial(
+        id=str(metrics.get("trial_id") or folder.rsplit("_", 2)[0]),
+        name=label({key: setting(config, key) for key in shown}),
+        status=FAILED if failed else status,
+        config=config,
+        row=row,
+        load=partial(_course_of_result, result, row),
+        error=last_line(str(result.error)) if failed else "",
+    )
+
+
+def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with everything that was left out, if it is one of ours."""
+    try:
+        return _settings(parse_config(dict(config)))
+    except (ConfigError, TypeError):
+        return dict(config)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {key: value for key, value in config.model_dump().items() if key not in MACHINERY}
+
+
+def _values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a row is known of the study."""
+    known = {key: row[key] for key in ("spent", "start_loss") if row.get(key) is not None}
+    return known | numbers_of(row) | ({"L_estimated": True} if row.get("L_estimated") else {})
+
+
+def _repeated(row: Mapping[str, Any], folder: Path) -> int:
+    """What a trial made again after a kill; rows are read only of one that was restored."""
+    if row.get("iterations_since_restore") == row.get("training_iteration"):
+        return 0
+    try:
+        lines = (folder / REPORTS).read_text(encoding="utf-8").splitlines()
+        return repeated(int(json.loads(line)["spent"]) for line in lines)
+    except (OSError, ValueError, KeyError):  # no rows are kept, or one is torn
+        return 0
+
+
+def _course_of_result(result: tune.Result, row: Mapping[str, Any]) -> Course:
+    import pandas as pd
+
+    if result.checkpoint is None:
+        return Course(pd.DataFrame({"spent": [], "loss": [], "loss_std": []}))
+    return _course(load_run(result), row)
+
+
+def _course(run: Run, row: Mapping[str, Any]) -> Course:
+    points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1, how="all")
+    last = together([lane.curve[-1] for lane in run.state.lanes])
+    losses = tuple(last.tensors["loss"].tolist())
+    return Course(with_end(points, row, run.status), losses, run.minimum)

@@ -1,0 +1,294 @@
+"""Configurations: trials that repeat one are put together, compared, and the best are found."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from zotune.core.names import DIVERGED
+from zotune.core.ranking import rank, remarks
+from zotune.results.trial import WHOLE, Trial, flat, is_metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPEATED = {"replicate", "replicates", "seed"}
+"""Settings in which repetitions of one configuration differ."""
+NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED}
+"""Settings that do not tell two configurations apart."""
+PANELS = ("estimator", "directions", "difference")
+"""Settings that are compared side by side; what else is searched is tuned, problems apart."""
+PROBLEM = "problem."
+"""What the names of the problem's options begin with."""
+FURTHEST = ("spent", "steps")
+"""Of several trials, the one that went furthest is told."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One configuration over its budget: the mean and the spread of its replicates."""
+
+    trials: tuple[Trial, ...]
+    """One, or several that are replicates of it; no copies."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of its first trial."""
+        return self.trials[0].config
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The same by their dotted names."""
+        return dict(flat(self.config))
+
+    @property
+    def replicates(self) -> int:
+        """Independent runs behind its numbers."""
+        return sum(trial.replicates for trial in self.trials)
+
+    @property
+    def status(self) -> str:
+        """What became of its trials, in one word where all are alike."""
+        return ", ".join(sorted({trial.status for trial in self.trials}))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the trials behind it."""
+        return tuple(trial.name for trial in self.trials)
+
+    @property
+    def q(self) -> int | None:
+        """Directions a step; None for a trainable that has no such thing."""
+        q = self.config.get("q")
+        return q if isinstance(q, int) else None
+
+    @property
+    def eta(self) -> float | None:
+        """The step size or its factor."""
+        eta = self.config.get("eta")
+        return float(eta) if isinstance(eta, int | float) else None
+
+    @property
+    def spent(self) -> int:
+        """How far it is."""
+        return int(self.row["spent"])
+
+    @property
+    def budget(self) -> int:
+        """How far each of its trials goes; as far as it is where nothing is said."""
+        return int(self.config.get("budget") or self.spent)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all that there will be of it."""
+        return all(trial.status in WHOLE for trial in self.trials)
+
+    @property
+    def estimated_smoothness(self) -> float | None:
+        """The L that the step was divided by where it was estimated; None where it was not."""
+        return self.last("L") if any(t.smoothness_estimated for t in self.trials) else None
+
+    @property
+    def start_loss(self) -> float | None:
+        """The loss before the first step."""
+        known = [(t.start_loss, t.replicates) for t in self.trials]
+        return _mean(known)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said wherever it may be called the best."""
+        return remarks(self.last("loss"), self.start_loss, self.estimated_smoothness)
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """Its place among others: the best has the lowest."""
+        return rank(self.status, self.last("loss"), self.spent)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Last values of what its trials report besides losses and counters."""
+        return {key: value for key, value in self.row.items() if is_metric(key)}
+
+    def last(self, key: str) -> float | None:
+        """A last value, None where it is not known."""
+        value = self.row.get(key)
+        return None if value is None else float(value)
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The last values of its trials as if they had been one."""
+        first, *others = (trial.row for trial in self.trials)
+        if not others:
+            return dict(first)
+        sizes = [trial.replicates for trial in self.trials]
+        keys = [key for key in first if all(row.get(key) is not None for row in others)]
+        values = {key: [row[key] for row in (first, *others)] for key in keys}
+        pooled = {
+            key: max(each) if key in FURTHEST else _mean(list(zip(each, sizes, strict=True)))
+            for key, each in values.items()
+        }
+        if "diverged" in values:
+            pooled["diverged"] = sum(values["diverged"])
+        if {"loss", "loss_std"} <= values.keys():
+            pooled["loss_std"] = _spread(values["loss"], values["loss_std"], pooled["loss"], sizes)
+        return pooled
+
+    @cached_property
+    def points(self) -> pd.DataFrame:
+        """``spent``, ``loss`` and ``loss_std`` over replicates, and what else was recorded."""
+        return pool(
+            [_held(t, self.trials) for t in self.trials], [t.replicates for t in self.trials]
+        )
+
+
+def _mean(values: Sequence[tuple[float | None, int]]) -> float | None:
+    known = [(value, size) for value, size in values if value is not None]
+    return sum(value * size for value, size in known) / sum(s for _, s in known) if known else None
+
+
+def _spread(means: Sequence[Any], spreads: Sequence[Any], mean: Any, sizes: Sequence[int]) -> Any:
+    """The standard deviation of all N replicates, by the means and spreads of parts of them.
+
+    √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part.
+    """
+    within = sum((n - 1) * s**2 for s, n in zip(spreads, sizes, strict=True))
+    between = sum(n * (m - mean) ** 2 for m, n in zip(means, sizes, strict=True))
+    return ((within + between) / max(1, sum(sizes) - 1)) ** 0.5
+
+
+def _held(trial: Trial, group: Sequence[Trial]) -> pd.DataFrame:
+    """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
+    curve = trial.course.curve
+    if trial.status != DIVERGED or len(group) == 1:
+        return curve
+    spent = max(group, key=lambda one: one.spent).course.curve["spent"]
+    return curve.set_index("spent").reindex(spent, method="ffill").reset_index()
+
+
+def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
+    """Curves of parts of the replicates as the curve of all, where all parts have a value.
+
+    Means are weighted by the sizes of the parts. Diverged replicates are counted.
+
+    >>> import pandas as pd
+    >>> parts = [pd.DataFrame({"spent": [0], "loss": [x], "loss_std": [0.0]}) for x in (1.0, 3.0)]
+    >>> pool(parts, [1, 1])["loss_std"].tolist() == [2**0.5]
+    True
+    """
+    if len(curves) == 1:
+        return curves[0]
+    indexed = [curve.set_index("spent") for curve in curves]
+    many = list(zip(indexed, sizes, strict=True))
+    mean = sum((n * curve for curve, n in many[1:]), many[0][0] * many[0][1]) / sum(sizes)
+    mean = mean.dropna(subset="loss")
+    losses, spreads = ([curve[key] for curve in indexed] for key in ("loss", "loss_std"))
+    mean["loss_std"] = _spread(losses, spreads, mean["loss"], sizes)
+    if "diverged" in mean:
+        mean["diverged"] = sum(curve["diverged"] for curve in indexed)
+    return mean.reset_index()
+
+
+def configurations(trials: Iterable[Trial]) -> list[Configuration]:
+    """Every configuration that has a loss; trials that repeat one are put together."""
+    groups: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.has_loss:
+            key = {k: v for k, v in flat(trial.config) if k not in REPEATED}
+            groups[json.dumps(key, sort_keys=True, default=str)].append(trial)
+    found = (Configuration(tuple(without_copies(group))) for group in groups.values())
+    return sorted(found, key=_order)
+
+
+def without_copies(trials: Sequence[Trial]) -> list[Trial]:
+    """Of trials that are one run made twice the one that went furthest, in their order."""
+    furthest: dict[str, int] = {}
+    for at, trial in enumerate(trials):
+        kept = furthest.setdefault(_whole(trial), at)
+        if trial.spent > trials[kept].spent:
+            furthest[_whole(trial)] = at
+    return [trials[at] for at in sorted(furthest.values())]
+
+
+def _whole(trial: Trial) -> str:
+    """The whole configuration with its seed; trials without a seed may differ."""
+    if "seed" not in trial.config:
+        return f"{trial.id} {trial.run_id}"
+    return json.dumps(dict(flat(trial.config)), sort_keys=True, default=str)
+
+
+def _order(one: Configuration) -> tuple[Any, ...]:
+    return str(one.config.get("estimator")), one.q or 0, one.eta or 0.0, str(one.config)
+
+
+def searched(some: Sequence[Configuration]) -> list[str]:
+    """Settings in which configurations differ."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for one in some:
+        for key, value in one.settings.items():
+            values[key].add(repr(value))
+    return [k for k, found in values.items() if len(found) > 1 and k not in NOT_A_CHOICE]
+
+
+def by_problem(some: Sequence[Configuration]) -> dict[str, list[Configuration]]:
+    """Configurations of one problem each: losses of two problems are not compared."""
+    differing = [key for key in searched(some) if key.startswith(PROBLEM)]
+    groups: defaultdict[tuple[Any, ...], list[Configuration]] = defaultdict(list)
+    for one in some:
+        groups[tuple(_ordered(one.settings.get(key)) for key in differing)].append(one)
+    return {instance(groups[key][0], differing): groups[key] for key in sorted(groups)}
+
+
+def instance(one: Configuration, options: Iterable[str]) -> str:
+    """Which problem it is, by the options in which problems differ: ``seed = 3``."""
+    said = ((key.removeprefix(PROBLEM), one.settings.get(key)) for key in options)
+    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in said)
+
+
+def _ordered(value: Any) -> tuple[bool, float, str]:
+    """Numbers by size, before anything else by its text."""
+    numeric = isinstance(value, int | float)
+    return (False, value, "") if numeric else (True, 0.0, repr(value))
+
+
+def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
+    """Which panel it is drawn in: its estimator, with its directions if they differ."""
+    return _panel(one, [key for key in PANELS[1:] if key in searched(among)])
+
+
+def _panel(one: Configuration, differing: Sequence[str]) -> str:
+    named = [one.config.get("estimator"), *(one.config.get(key) for key in differing)]
+    known = [str(part) for part in named if part is not None]
+    return ", ".join(known) or " ".join(one.names)
+
+
+def panels_of(some: Sequence[Configuration]) -> list[str]:
+    """The panel of each."""
+    differing = [key for key in PANELS[1:] if key in searched(some)]
+    return [_panel(one, differing) for one in some]
+
+
+def best(some: Sequence[Configuration]) -> list[Configuration]:
+    """The best of each panel and q on one problem."""
+    groups: defaultdict[tuple[str, int | None], list[Configuration]] = defaultdict(list)
+    for one, panel in zip(some, panels_of(some), strict=True):
+        groups[panel, one.q].append(one)
+    return [min(group, key=lambda one: one.rank) for group in groups.values()]
+
+
+def best_trial(trials: Sequence[Trial]) -> Trial:
+    """The best of all: by loss, or above the minima of several problems where all are known."""
+    several = len(
+        {json.dumps(t.config.get("problem"), sort_keys=True, default=str) for t in trials}
+    )
+    if several > 1 and all(trial.row.get("gap") is not None for trial in trials):
+        return min(trials, key=lambda trial: rank(trial.status, trial.row["gap"], trial.spent))
+    return min(trials, key=lambda trial: trial.rank)
+
+
+def measure_of(some: Sequence[Configuration]) -> str:
+    """What is shown: the gap where it is known of all, else the loss."""
+    return "gap" if some and all(one.last("gap") is not None for one in some) else "loss"

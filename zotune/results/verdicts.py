@@ -1,0 +1,49 @@
+"""Verdicts on a study's claims, from the final losses of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
+from zotune.errors import ConfigError
+from zotune.results.trial import WHOLE, Trial
+
+
+def verdicts_on(
+    trials: Sequence[Trial], claims: Sequence[Claim], tuning: Tuning | None, planned: int = 0
+) -> tuple[list[Verdict], str]:
+    """Verdicts on claims, and why there are none where there could be.
+
+    Claims are about all of a study's runs at their end: among those that happen to be left, the
+    smallest q would be another one.
+
+    Args:
+        trials: of one launch.
+        claims: of its study.
+        tuning: which setting is tuned before claims are judged.
+        planned: how many trials the study has, where that is known.
+    """
+    if not claims:
+        return [], ""
+    whole = [trial for trial in trials if trial.status in WHOLE]
+    total = max(planned, len(trials))
+    if len(whole) < total:
+        missing = total - len(whole)
+        return [], not_judged(f"{missing} of {total} trials have not spent their budget")
+    if any(trial.course.losses is None for trial in whole):
+        return [], not_judged("these records do not hold the final loss of each replicate")
+    try:
+        return judge(claims, [finals_of(trial) for trial in whole], tuning), ""
+    except ConfigError as error:
+        return [], not_judged(str(error))
+
+
+def finals_of(trial: Trial) -> Finals:
+    """A trial as claims see it."""
+    return Finals(
+        trial.config,
+        trial.course.losses or (),
+        trial.course.minimum,
+        trial.smoothness_estimated,
+        spent=trial.spent * trial.replicates,
+    )
