@@ -7,14 +7,16 @@
 # and for the documentation:
 #   make docs      the site, into build/site
 #   make docs-test its snippets, notebooks and pages are tried; minutes
-# and one for who releases:
+# and for who changes or releases it:
+#   make names   record public names and signatures after a change that was meant
+#   make gpu     conformance and language models on CUDA; skips, with the reason, without it
 #   make release is the version ready? its notes; with TAG=yes also the tests, then the tag
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: study test faults long lint types unit docs docs-test gallery release clean
+.PHONY: study test faults long lint types unit docs docs-test gallery names gpu release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -30,9 +32,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Two workers; what shares one Ray, one server or one browser goes to one of them, see conftest.py.
+# Two workers, each with a Ray of its own; what shares a server or a browser goes to one of them, see
+# conftest.py, which also puts the longest groups first.
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=10
 
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)
@@ -58,6 +61,12 @@ gallery: $(VENV)/.docs
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
+
+names: $(READY)
+	$(BIN)/python -m tests.public_names
+
+gpu: $(READY)
+	$(BIN)/python -m pytest --device cuda tests/conformance tests/language tests/weights
 
 # A dry run unless TAG=yes; nothing is pushed.
 release: $(READY) $(if $(filter yes,$(TAG)),test long)

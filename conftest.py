@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,18 +17,50 @@ from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.updates import UPDATES
 
-pytest_plugins = ["tests.browser", "tests.packages", "tests.servers"]
+pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.servers"]
 
 
-SHARED = {"shared_ray", "running_server", "browser"}
-"""Fixtures that are made once, and should not be made once a worker."""
+DRAWN = {"browser", "running_server", "recorded"}
+"""Fixtures that take longest to make: a browser, a server of MLflow's, a study to look at."""
+LONGEST_FIRST = ("looked-at", "tests/study/test_running.py", "tests/study", "tests/tune")
+"""Groups in the order in which workers take them; all other tests fill in behind."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Among several workers, tests that share something large go to one of them."""
+    """Distribute tests among workers: those that share something large stay together.
+
+    Each worker has a Ray of its own. Groups are taken first, the longest before the others, and
+    single tests keep all workers busy to the end.
+    """
     for item in items:
-        if SHARED & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("shared"))
+        group = _group(item)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _place(_group(item)))
+
+
+def _group(item: pytest.Item) -> str | None:
+    """What an item must share a worker with; None for any worker."""
+    names = set(getattr(item, "fixturenames", ()))
+    if names & DRAWN:
+        return "looked-at"
+    module = str(item.path.relative_to(item.config.rootpath))
+    if "shared_ray" in names:
+        return module if module in LONGEST_FIRST else str(Path(module).parent)
+    return module if _shares_within_module(item) else None
+
+
+def _shares_within_module(item: pytest.Item) -> bool:
+    """Whether an item uses a fixture that is made once for its module."""
+    definitions = getattr(item, "_fixtureinfo", None)
+    found = definitions.name2fixturedefs.values() if definitions is not None else ()
+    return any(fixtures[-1].scope == "module" for fixtures in found)
+
+
+def _place(group: str | None) -> int:
+    if group is None:
+        return len(LONGEST_FIRST) + 1
+    return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 ALL, PORT = "all", 5000
 HOSTS, LOOPBACK = "MLFLOW_SERVER_ALLOWED_HOSTS", "127.0.0.1:*,localhost:*"
 """Names by which the server may be asked, unless the user has said; others are of web pages."""
+JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
+"""Whether the server starts its job runners: eight processes that the pages of runs do not need."""
 STARTS_WITHIN = 300.0
 """Seconds after which a server that does not answer has failed."""
 LOOK = 0.2
@@ -138,7 +140,7 @@ def show(
             return
         with (
             console.status("starting MLflow's server, which takes a while") as status,
-            served(uri, port) as address,
+            served(uri, port, check=stop.check) as address,
         ):
             status.stop()
             _offer(console, address, page, opens)
@@ -162,11 +164,16 @@ def is_server(uri: str) -> bool:
 
 
 @contextmanager
-def served(uri: str, port: int | None = None) -> Iterator[str]:
-    """MLflow's server on a store, on loopback only, as long as the context lasts; its address."""
+def served(
+    uri: str, port: int | None = None, *, check: Callable[[], None] = lambda: None
+) -> Iterator[str]:
+    """MLflow's server on a store, on loopback only, as long as the context lasts; its address.
+
+    ``check`` is called while the server starts, and may raise.
+    """
     port = port or free_port()
     told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
-    environment = {**QUIET, HOSTS: LOOPBACK, **os.environ, **told}
+    environment = {**QUIET, HOSTS: LOOPBACK, JOBS: "false", **os.environ, **told}
     options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     if (root := artifact_root(uri)) is not None:
         options += ["--artifacts-destination", root]
@@ -176,7 +183,7 @@ def served(uri: str, port: int | None = None) -> Iterator[str]:
         env=environment,
         cwd=None if root is None else private_folder(),  # modules beside a store are not imported
     ) as process:
-        _wait(address, process)
+        _wait(address, process, check)
         yield address
 
 
@@ -209,9 +216,10 @@ def require_free(port: int) -> None:
             ) from None
 
 
-def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
+def _wait(address: str, process: subprocess.Popen[bytes], check: Callable[[], None]) -> None:
     deadline = time.monotonic() + STARTS_WITHIN
     while not _answers(address):
+        check()
         if process.poll() is not None:
             raise ServerError(
                 f"MLflow's server ended with code {process.returncode} before it answered at "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ from torch import Tensor
 import zotune
 from zotune.core.tokens import own_token
 
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:  # as with nohup, or in the background
+        signal.signal(number, signal.SIG_DFL)  # which the processes that tests interrupt inherit
 torch.set_num_threads(1)  # two threads that wait for each other on a busy machine take far longer
 settings.register_profile("zotune", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("zotune")
@@ -27,7 +31,7 @@ class CountingBowl:
 
     def __call__(self, x: Tensor) -> Tensor:
         self.calls += 1
-        scale = torch.arange(1, len(x) + 1, dtype=x.dtype) / len(x)
+        scale = torch.arange(1, len(x) + 1, dtype=x.dtype, device=x.device) / len(x)
         return (scale * (x - 1) ** 2).sum() + torch.cos(x).sum()
 
 
@@ -55,14 +59,18 @@ QUIET = {
 
 @pytest.fixture(scope="session")
 def shared_ray() -> Iterator[None]:
-    """One Ray for all tests that can share it: two CPUs and a GPU that is not there."""
+    """One Ray for all tests of a worker: one CPU, and a GPU that is not there.
+
+    With one CPU the trials of a small study share one process, which imports torch once. A test
+    whose trials must run side by side gives each of them half a CPU.
+    """
     import ray
 
     os.environ.update(QUIET)
     with own_token():
         ray.init(
             address="local",
-            num_cpus=2,
+            num_cpus=1,
             num_gpus=1,
             include_dashboard=False,
             log_to_driver=False,

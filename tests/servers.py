@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from zotune.callbacks.serving import JOBS
+
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 with warnings.catch_warnings():  # of MLflow's own, when it is imported
     warnings.simplefilter("ignore")
@@ -72,6 +74,7 @@ class Server:
         words = [word for pair in options.items() for word in pair]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mlflow", "server", *words],
+            env=os.environ | {JOBS: "false"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -22,6 +22,7 @@ from zotune.core.files import write_whole
 from zotune.core.state import LaneState
 from zotune.errors import CheckpointError
 from zotune.loop import Loop
+from zotune.objectives import PROBLEMS
 from zotune.runs.checkpoint import load_loop, load_state, save_loop
 
 
@@ -43,6 +44,27 @@ def test_a_state_comes_back_bit_for_bit(loop: Loop, tmp_path: Path) -> None:
     assert loop.curve_rows(back) == loop.curve_rows(state)
     assert notes["note"] == "kept"
     assert notes["config"] == loop.config.model_dump()
+
+
+def registered_bowl(shift: float) -> None:
+    """Register a problem whose option has this default."""
+
+    def build(dim: int = 4, shift: float = shift) -> zotune.Objective:
+        return zotune.objective(lambda x: ((x - shift) ** 2).sum(), dim, L=2.0, name="moved-bowl")
+
+    zotune.objectives.register("moved-bowl")(build)
+
+
+def test_a_checkpoint_holds_every_option_of_its_problem_also_those_left_out(tmp_path: Path) -> None:
+    registered_bowl(shift=1.0)
+    problem, path = {"name": "moved-bowl", "dim": 3}, tmp_path / "state"
+    zotune.minimize(problem, q=3, budget=30, checkpoint=path)
+    assert zotune.load_run(path).config.problem == problem | {"shift": 1.0}
+    del PROBLEMS._entries["moved-bowl"]  # type: ignore[attr-defined]
+    registered_bowl(shift=2.0)
+    with pytest.raises(CheckpointError, match=r"'shift': 1\.0}, not {.* 'shift': 2\.0}; give each"):
+        zotune.minimize(problem, q=3, budget=30, checkpoint=path)
+    assert zotune.minimize(problem | {"shift": 1.0}, q=3, budget=30, checkpoint=path).spent == 30
 
 
 def test_a_file_that_was_cut_short_is_refused(loop: Loop, tmp_path: Path) -> None:

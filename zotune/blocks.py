@@ -270,7 +270,7 @@ class ReplayedBlock(Block):
 
     def combine(self, c: Tensor) -> Tensor:
         """U·c, one chunk of coordinates after the other."""
-        c = c.to(self._dtype)
+        c = c.to(self._sampler.device, self._dtype)
         return torch.cat([torch.bmm(c[:, None], part)[:, 0] for part in self._chunks()], dim=-1)
 
     def _diagonal(self) -> Tensor:

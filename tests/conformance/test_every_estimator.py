@@ -16,6 +16,7 @@ from torch import Tensor
 import zotune
 from tests.conformance.dependent import KINDS_OF_BLOCK, dependent_rows, repeated_signs
 from tests.conftest import CountingBowl
+from tests.devices import chosen
 from zotune.addresses import replicate_keys
 from zotune.blocks import Block, DenseBlock
 from zotune.config import parse_config
@@ -41,8 +42,8 @@ Q = pytest.mark.parametrize("q", [1, 3, DIM])
 
 def block_of(kind: Directions, d: int, q: int, *, replicates: int = 1, step: int = 0) -> DenseBlock:
     keys = replicate_keys("directions", 5, range(replicates))
-    rows = torch.empty(replicates, q, d, dtype=torch.float64)
-    kind.sampler(d, keys, torch.device("cpu")).fill(rows, step, range(q), range(d))
+    rows = torch.empty(replicates, q, d, dtype=torch.float64, device=chosen())
+    kind.sampler(d, keys, chosen()).fill(rows, step, range(q), range(d))
     return DenseBlock(rows, orthogonal=kind.orthogonal)
 
 
@@ -64,7 +65,7 @@ def loop_of(
     dtype: torch.dtype = torch.float64,
     **settings: Any,
 ) -> Loop:
-    objective = zotune.objective(fn or CountingBowl(), DIM, L=3.0, dtype=dtype)
+    objective = zotune.objective(fn or CountingBowl(), DIM, L=3.0, dtype=dtype, device=chosen())
     settings = {"q": 3, "budget": 40, "step": "constant", "eta": 0.01} | settings
     config = parse_config(
         {
@@ -122,7 +123,10 @@ def test_shape_and_dtype_are_those_of_the_objective_and_inputs_are_untouched(
     assert torch.equal(state.x, before)
     assert not torch.equal(after.x, before)
     block = loop.iterate.prober.block(0, q)
-    rows, v = block.rows(range(q), range(DIM)).clone(), torch.ones(2, q, dtype=dtype)
+    rows, v = (
+        block.rows(range(q), range(DIM)).clone(),
+        torch.ones(2, q, dtype=dtype, device=chosen()),
+    )
     c = estimator(v, block)
     assert c.shape == v.shape
     assert c.dtype == dtype
@@ -186,7 +190,7 @@ def test_a_block_past_the_memory_allowed_gives_the_same_run(
 def test_it_travels_to_another_process(estimator: Estimator) -> None:
     there = pickle.loads(pickle.dumps(estimator))
     block = block_of(DIRECTIONS["gaussian"], 5, 2)
-    v = torch.ones(1, 2, dtype=torch.float64)
+    v = torch.ones(1, 2, dtype=torch.float64, device=chosen())
     assert torch.equal(there(v, block), estimator(v, block))
 
 
@@ -200,7 +204,7 @@ def test_its_error_is_what_the_theory_says(
     if estimator.moments is None:
         pytest.skip("declares no moments")
     n = 4000
-    g = torch.linspace(-1, 2, d, dtype=torch.float64).expand(n, d)
+    g = torch.linspace(-1, 2, d, dtype=torch.float64, device=chosen()).expand(n, d)
     block = block_of(kind, d, q, replicates=n)
     found = estimate(estimator, block, measured(block, g))
     moments = estimator.moments(kind, q, d)
@@ -230,7 +234,7 @@ def linear_case(data: st.DataObject) -> tuple[DenseBlock, Tensor]:
     g = torch.tensor(
         [data.draw(st.lists(entries, min_size=d, max_size=d), label="g")], dtype=torch.float64
     )
-    return block_of(DIRECTIONS[kind], d, q, step=step), g
+    return block_of(DIRECTIONS[kind], d, q, step=step), g.to(chosen())
 
 
 def claiming(claim: str) -> Any:
@@ -322,10 +326,10 @@ def test_linear(estimator: Estimator, data: st.DataObject, scale: float) -> None
 def test_a_constant_moves_v_by_a_few_roundings_at_most(
     estimator: Estimator, difference: str, constant: float, mu: float
 ) -> None:
-    slope = torch.linspace(1, 2, 7, dtype=torch.float64)
+    slope = torch.linspace(1, 2, 7, dtype=torch.float64, device=chosen())
 
     def v(c: float) -> Tensor:
-        objective = zotune.objective(lambda x: float(slope @ x) + c, 7, L=1.0)
+        objective = zotune.objective(lambda x: float(slope @ x) + c, 7, L=1.0, device=chosen())
         config = parse_config(
             {
                 "estimator": estimator.name,
@@ -352,8 +356,8 @@ def test_a_constant_moves_v_by_a_few_roundings_at_most(
 def test_the_radius_drops_out_on_linear_functions(
     estimator: Estimator, difference: str, mu: float
 ) -> None:
-    slope = torch.linspace(-1, 2, 6, dtype=torch.float64)
-    objective = zotune.objective(lambda x: slope @ x, 6, L=1.0)
+    slope = torch.linspace(-1, 2, 6, dtype=torch.float64, device=chosen())
+    objective = zotune.objective(lambda x: slope @ x, 6, L=1.0, device=chosen())
 
     def end(mu: float) -> Tensor:
         return zotune.minimize(

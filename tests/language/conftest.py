@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.devices import chosen
 from zotune.addresses import Keys, replicate_keys
 from zotune.language.objective import LanguageModel
 from zotune.language.options import Options
@@ -31,7 +32,7 @@ def keys() -> Keys:
 
 def made(**options: Any) -> LanguageModel:
     """A language model on made reviews, the tiny one unless told otherwise."""
-    return LanguageModel(Options(**(SMALL | options)))
+    return LanguageModel(Options(**(SMALL | options)), chosen())
 
 
 def parameters(objective: LanguageModel) -> dict[str, torch.Tensor]:

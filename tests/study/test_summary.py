@@ -18,6 +18,7 @@ from rich.console import Console
 import zotune
 from zotune.cli.summary import MOST_DRAWN, Summary, best_table
 from zotune.core.names import STATE_FILE
+from zotune.objectives import complete_problem
 from zotune.results.configurations import PROBLEM, Configuration
 from zotune.study import Study
 
@@ -249,11 +250,11 @@ def test_the_best_run_of_several_problems_is_the_nearest_to_its_own_minimum(
     ends = [zotune.load_run(folder / f"trial_{at}").rows[-1] for at in (0, 1)]
     assert ends[0]["loss"] < ends[1]["loss"]
     assert ends[0]["gap"] > ends[1]["gap"]
-    assert zotune.load_run(folder).config.problem == SHALLOW
+    assert zotune.load_run(folder).config.problem == complete_problem(SHALLOW)
 
 
 def test_the_best_run_has_the_lowest_loss_where_a_minimum_is_not_known(tmp_path: Path) -> None:
     unknown = zotune.objective(lambda x: (x**2).sum() + 1, 10)
     assert unknown.minimum is None
     folder = launched(tmp_path, (unknown, 100), (SHALLOW, 1000), (DEEP, 1000))
-    assert zotune.load_run(folder).config.problem == DEEP
+    assert zotune.load_run(folder).config.problem == complete_problem(DEEP)

@@ -98,7 +98,7 @@ def test_population_based_training_exploits_across_estimators_and_steps(fit: Fit
         quantile_fraction=0.5,
     )
     results = fit(
-        zotune.ZOTrainable,
+        tune.with_resources(zotune.ZOTrainable, {"cpu": 0.5}),
         space(eta=(0.1, 1.0)),
         num_samples=2,
         scheduler=scheduler,
@@ -146,7 +146,7 @@ def test_two_tuners_side_by_side_do_not_mix(fit: Fit, tmp_path: Path) -> None:
             lambda x, data: float((x - data).square().sum()), data=targets[name], dim=4
         )
         own = {"estimator": "align", "q": 4, "budget": 120, "L": 2.0}
-        return fit(bound, own, name=name)
+        return fit(tune.with_resources(bound, {"cpu": 0.5}), own, name=name)
 
     with ThreadPoolExecutor(2) as pool:
         grids = dict(zip(targets, pool.map(run, targets), strict=True))
@@ -165,7 +165,7 @@ def test_two_half_gpu_trials_share_a_device(fit: Fit) -> None:
             ids = ray.get_runtime_context().get_accelerator_ids()["GPU"]
             return super().step() | {"device": ",".join(ids), "runs_on": str(self._device())}
 
-    on_half = tune.with_resources(Located, {"cpu": 1, "gpu": 0.5})
+    on_half = tune.with_resources(Located, {"cpu": 0.5, "gpu": 0.5})
     results = fit(on_half, space(estimators=["avg"]), num_samples=2)
     assert not results.errors
     assert [result.metrics["device"] for result in results] == ["0", "0"]

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
+from tests.devices import chosen
 from tests.weights.toy import bits
 from zotune.addresses import Keys
 from zotune.iterates import View
@@ -45,14 +46,14 @@ class TinyQwen(WeightsObjective):
         torch.manual_seed(0)
         kind: Any = Qwen3ForCausalLM if causal else Qwen3ForSequenceClassification
         self.causal = causal
-        self.module = kind(config).to(dtype).eval().requires_grad_(False)
+        self.module = kind(config).to(chosen(), dtype).eval().requires_grad_(False)
         self.trained = dict(self.module.named_parameters())
-        self.device, self.dtype = torch.device("cpu"), dtype
+        self.device, self.dtype = chosen(), dtype
         self.calls = 0
 
     def batch(self, keys: Keys, step: int) -> tuple[Tensor, Tensor]:
         draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
-        ids = torch.from_numpy(draws.integers(1, WORDS, (4, 8)))
+        ids = torch.from_numpy(draws.integers(1, WORDS, (4, 8))).to(self.device)
         return ids, (ids[:, 0] > WORDS // 2).long()
 
     def loss(self, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tests.devices import chosen
 from zotune.addresses import Keys
 from zotune.core.state import State
 from zotune.runs.checkpoint import _tensors
@@ -25,27 +26,28 @@ class Toy(WeightsObjective):
         self.module.to(dtype).eval().requires_grad_(False)
         for parameter in self.module.parameters():
             parameter.normal_(0, 0.3, generator=generator)
+        self.module.to(chosen())
         self.trained = dict(self.module.named_parameters())
-        self.device, self.dtype = torch.device("cpu"), dtype
-        self.x = torch.randn(256, 8, generator=generator).to(dtype)
+        self.device, self.dtype = chosen(), dtype
+        self.x = torch.randn(256, 8, generator=generator).to(chosen(), dtype)
         self.y = self.x[:, :1].float().sin() + self.x[:, 1:2].float()
 
     def batch(self, keys: Keys, step: int) -> Tensor:
         draws = np.random.Generator(np.random.Philox(key=[int(keys[0]), step]))
-        return torch.from_numpy(draws.integers(0, len(self.x), 32))
+        return torch.from_numpy(draws.integers(0, len(self.x), 32)).to(self.device)
 
     def loss(self, batch: Tensor) -> Tensor:
         return (self.module(self.x[batch]).float() - self.y[batch]).square().mean()
 
     def validate(self) -> dict[str, float]:
         with torch.no_grad():
-            return {"loss": float(self.loss(torch.arange(len(self.x))))}
+            return {"loss": float(self.loss(torch.arange(len(self.x), device=self.device)))}
 
 
 def bits(objective: WeightsObjective) -> bytes:
     """All trained weights, bit for bit."""
     flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
-    return torch.cat(flat).numpy().tobytes()
+    return torch.cat(flat).cpu().numpy().tobytes()
 
 
 def assert_same(one: State, other: State) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from zotune.cli.summary import Summary, verdict_table
 from zotune.core.account import spending_of
+from zotune.core.processes import signals_held
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
@@ -96,13 +97,17 @@ def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
         import_own(place)
     store_of(request.tracking_uri)
     require_cluster(request.address)
-    with _launch(request) as launch:
+    opened, launch = _launch(request), None
+    with ExitStack() as kept:
         try:
+            with signals_held():  # once its folder is there, we can say how to go on
+                launch = kept.enter_context(opened)
             launch = with_store(launch, request.tracking_uri)
             _introduce(launch, console)
             outcome = _run(launch, request, console)
         except KeyboardInterrupt:
-            _say(console, f"interrupted. To go on: {_resume(request, launch)}")
+            if launch is not None:
+                _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
     summary = Summary.of(outcome)
     figure = summary.draw() if request.report else None

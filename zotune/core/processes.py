@@ -60,6 +60,16 @@ def stoppable() -> Iterator[Stop]:
 
 
 @contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold the signals back until the context ends; they are delivered then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def handled(handler: Handler) -> Iterator[Callable[[], None]]:
     """Handle the signals in the main thread; elsewhere nothing changes.
 

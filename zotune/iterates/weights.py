@@ -68,7 +68,9 @@ class Weights:
     def __init__(self, config: Config, objective: WeightsObjective) -> None:
         self.config = config
         self.objective = objective
-        self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
+        self.dim, self.dtype = objective.dim, objective.dtype
+        self.device = torch.device("cpu")
+        """Of losses, coefficients and the state; the weights stay on the objective's device."""
         self.directions = DIRECTIONS[config.directions]
         self.difference = get_difference(config.difference)
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
@@ -164,7 +166,7 @@ class Weights:
                 values = self.probe.values(
                     view.payload.batch, view.payload.layout, block, self.difference
                 )
-            return Answer(values.to(self.device))
+            return Answer(values)
 
         return Request(evaluate, parts=lambda: self._parts(view, block))
 
@@ -376,7 +378,7 @@ class Weights:
             momentum=config.momentum,
             dim=self.dim,
             dtype=dtype_name(self.dtype),
-            device=self.device.type,
+            device=self.objective.device.type,
             factors=self.log,
         )
 

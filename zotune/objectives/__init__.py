@@ -8,6 +8,7 @@ from zotune.objectives.problems import (
     Settings,
     build_any_problem,
     build_problem,
+    complete_problem,
     problem_mapping,
     register,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "Settings",
     "build_any_problem",
     "build_problem",
+    "complete_problem",
     "dimension_of",
     "dtype_name",
     "objective",

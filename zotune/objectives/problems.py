@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -35,10 +36,23 @@ class Problem:
         parameters = inspect.signature(self.settings or self.build).parameters.values()
         return {p.name: p.default for p in parameters if p.name != "device"}
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Defaults that a file can hold."""
+        return {key: value for key, value in self.options.items() if _fits_json(value)}
+
     def settings_of(self, problem: Mapping[str, Any]) -> Settings | None:
         """The options of a problem's mapping, where it is one over weights."""
         options = {key: value for key, value in problem.items() if key != "name"}
         return None if self.settings is None else self.settings(**options)
+
+
+def _fits_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class Settings(Protocol):
@@ -152,3 +166,11 @@ def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:
                 f"it takes {', '.join(entry.options)}"
             )
     return dict(problem)
+
+
+def complete_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's mapping with the defaults of the options that it leaves out.
+
+    Checkpoints hold it, so that a default that changes later does not change what they are of.
+    """
+    return {"name": problem["name"], **PROBLEMS[problem["name"]].defaults, **problem}

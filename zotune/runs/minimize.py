@@ -21,6 +21,7 @@ from zotune.loop.auto import VALUES
 from zotune.objectives import (
     Objective,
     build_any_problem,
+    complete_problem,
     dimension_of,
     objective,
     problem_mapping,
@@ -253,6 +254,8 @@ def _require_same_run(
 ) -> None:
     """Refuse to go on from another run, which would be returned as this one's."""
     then, now = (json.loads(c.identity) for c in (Config(**notes["config"]), config))
+    if now["problem"].keys() > then["problem"].keys():  # saved before defaults were
+        then["problem"] = complete_problem(then["problem"])
     then |= {key: notes.get(key, value) for key, value in about.items()}
     differing = [key for key, value in (now | about).items() if then.get(key) != value]
     if differing:
@@ -293,7 +296,7 @@ def as_objective(
     if isinstance(target, Objective | WeightsObjective):
         return target, {"name": target.name, "dim": target.dim}
     if isinstance(target, str | Mapping):
-        mapping = problem_mapping(target)
+        mapping = complete_problem(problem_mapping(target))
         return build_any_problem(mapping), mapping
     if not callable(target):
         raise ConfigError(

@@ -28,6 +28,7 @@ DEFAULTS_1: Mapping[str, Any] = {
     "warmup": 0.0,
     "clip": None,
     "momentum": 0.0,
+    "workers": 0,
     "embedding_rows": "seen",
     "memory": "auto",
     "curve": False,

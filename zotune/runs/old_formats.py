@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zotune.runs.old_defaults import DEFAULTS_1
+from zotune.runs.old_defaults import DEFAULTS_1, PROBLEM_DEFAULTS_1
 
 _COUNTERS_1 = ("queries", "evaluations", "steps", "spent", "monitored")
 _POINT_1 = (
@@ -27,6 +27,9 @@ def from_format_1(
     """Header and tensors as format 2 has them."""
     notes = dict(header["notes"])
     config = notes["config"] = {**DEFAULTS_1, **notes["config"]}
+    problem = config.get("problem") or {}
+    defaults = PROBLEM_DEFAULTS_1.get(str(problem.get("name")), {})
+    config["problem"] = {**defaults, **problem}
     convert = _weights if header.get("kind") == "weights" else _vectors
     plain, converted = convert(header, tensors, config["q"])
     if "log_is_whole" in header:  # momentum moved rows that a batch did not see

@@ -13,6 +13,7 @@ from typing import Any
 
 from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
+from zotune.objectives import complete_problem
 from zotune.runs.run import load_run
 from zotune.study.model import Study
 from zotune.study.points import setting
@@ -33,7 +34,7 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
                 config = load_run(checkpoint).config
             except CheckpointError:
                 continue  # cut short by a kill; the one before it is whole
-            problem = {**study.config["problem"], **config.problem}
+            problem = complete_problem({**study.config["problem"], **config.problem})
             found[config.model_copy(update={"problem": problem}).identity] = str(
                 checkpoint / STATE_FILE
             )

@@ -20,8 +20,8 @@ def defaults_of(problem: str) -> dict[str, Any]:
     """What every setting is unless told, and every option of the problem that JSON can hold."""
     fields = {k: field for k, field in Config.model_fields.items() if not field.is_required()}
     settings = {key: field.default for key, field in fields.items() if key != "problem"}
-    options = PROBLEMS[problem].options if problem in PROBLEMS else {}
-    return settings | {PROBLEM + key: v for key, v in options.items() if _is_plain(v)}
+    options = PROBLEMS[problem].defaults if problem in PROBLEMS else {}
+    return settings | {PROBLEM + key: value for key, value in options.items()}
 
 
 def saved_defaults(record: Mapping[str, Any], problem: str) -> dict[str, Any]:
@@ -48,11 +48,3 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
     wide = {k: v for k, v in changed.items() if k in STUDY_WIDE or k.startswith(PROBLEM)}
     rest = {key: value for key, value in changed.items() if key not in wide}
     return place({**data, "problem": problem, "fixed": {**fixed, **rest}}, wide)
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True

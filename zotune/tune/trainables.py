@@ -26,7 +26,13 @@ from zotune.core.names import (
 )
 from zotune.core.state import State
 from zotune.loop import Loop
-from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
+from zotune.objectives import (
+    AnyObjective,
+    Objective,
+    build_any_problem,
+    complete_problem,
+    problem_mapping,
+)
 from zotune.runs.checkpoint import charged_in, load_loop, save_loop
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
@@ -169,7 +175,7 @@ class ZOTrainable(tune.Trainable):
         merged = {**self._shared, **self.defaults, **settings}
         if self._source is None:
             problem = problem_mapping(plain(merged.get("problem")))
-            merged["problem"] = {**self._shared.get("problem", {}), **problem}
+            merged["problem"] = complete_problem({**self._shared.get("problem", {}), **problem})
         return parse_config(plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:

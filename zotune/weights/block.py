@@ -78,7 +78,7 @@ class TileBlock(ReplayedBlock):
         return part
 
     def gram(self) -> Tensor:
-        """UᵀU: float32 products over short stretches, summed in float64.
+        """UᵀU on the CPU: float32 products over short stretches, summed in float64.
 
         The quarter below and left is the transpose of the one above and right.
         """
@@ -93,7 +93,11 @@ class TileBlock(ReplayedBlock):
                 gram[:half] += torch.bmm(above, u.mT).sum(0, dtype=torch.float64)
                 gram[half:, half:] += torch.bmm(below, below.mT).sum(0, dtype=torch.float64)
         gram[half:, :half] = gram[:half, half:].mT
-        return gram[None]
+        return gram[None].cpu()
+
+    def diagonal(self) -> Tensor:
+        """Squared lengths, on the CPU."""
+        return super().diagonal().cpu()
 
     def _draw(self, out: Tensor, queries: range, coordinates: range) -> None:
         self._sampler.fill(out[None], self._step, queries, coordinates)
