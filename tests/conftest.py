@@ -12,7 +12,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
-from zotune.study.tokens import own_token
+from zotune.core.tokens import own_token
 
 torch.set_num_threads(1)  # two threads that wait for each other on a busy machine take far longer
 settings.register_profile("zotune", derandomize=True, deadline=None, max_examples=30)

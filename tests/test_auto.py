@@ -218,9 +218,28 @@ def test_arrays_can_be_asked_for_by_name() -> None:
     assert seen == {np.ndarray}
 
 
-def test_update_and_step_are_chosen_together() -> None:
-    with pytest.raises(ConfigError, match="update 'auto' and step 'auto' go together"):
-        zotune.minimize(banana, [0.0, 0.0], budget=20, step="auto")
+def test_an_update_is_not_chosen_for_a_step_that_was_told() -> None:
+    with pytest.raises(ConfigError, match="update 'auto' chooses the step as well"):
+        zotune.minimize(banana, [0.0, 0.0], budget=20, update="auto", step="theory")
+
+
+def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
+    settings = {"budget": 600, "update": "auto", "step": "auto", "count": "evaluations"}
+    full = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="align", q="auto")
+    assert full.chosen["q"].startswith("2: the budget covers 200 full blocks")
+    assert full.chosen["update"].startswith("lbfgs: ")
+    assert full.best_loss < 1e-4
+    few = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="avg", q="auto")
+    assert few.chosen["update"].startswith("sgd: ")
+    assert few.rows[-1]["loss"] < few.rows[0]["loss"]
+
+
+def test_a_trial_says_in_every_row_what_was_chosen() -> None:
+    trial = zotune.ZOTrainable({"problem": {"name": "stochastic-logistic", "dim": 9}, "budget": 90})
+    rows = [trial.step() for _ in range(3)]
+    assert [row["chosen_update"] for row in rows] == ["sgd"] * 3
+    assert rows[0].keys() == rows[-1].keys()
+    assert "chosen_method" in zotune.ZOTrainable({"problem": "rosenbrock", "budget": 90}).step()
 
 
 def test_a_run_in_a_pipe_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.cli import main
 from zotune.cli.comparison import FIGURES
 from zotune.core.differences import DIFFERENCES
@@ -50,6 +51,7 @@ def test_list_as_json_names_everything_that_is_registered() -> None:
         "differences": list(DIFFERENCES),
         "updates": [*UPDATES, "auto"],
         "steps": list(STEPS),
+        "block sizes": list(BLOCK_SIZES),
         "problems": list(PROBLEMS),
     }
     formulas = {entry["name"]: entry["v"] for entry in entries["differences"]}

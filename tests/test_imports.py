@@ -9,9 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
-    *("estimators", "steps", "updates", "config", "weights", "objectives", "iterates", "descent"),
-    *("loop", "runs", "tune", "callbacks", "claims", "study", "results", "theory", "reporting"),
-    *("language", "bench", "reproduction", "doctor", "cli"),
+    *("estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
+    *("objectives", "iterates", "evaluators", "descent", "loop", "runs", "tune", "callbacks"),
+    *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
+    *("doctor", "cli"),
 )
 """From the ground up."""
 

@@ -259,7 +259,7 @@ def test_a_checkpoint_of_another_run_is_not_returned_as_this_one_s(
 def test_the_code_of_a_function_is_the_same_in_every_process() -> None:
     """Functions inside it have addresses, and sets an order, that differ between processes."""
     script = (
-        "from zotune.tune.sources import code_of\n"
+        "from zotune.runs.sources import code_of\n"
         "def fn(x):\n"
         "    return sum(y * y for y in x if y not in {'a', 'b', 'c', 'd'})\n"
         "print(code_of(fn), code_of(lambda x: sum(y for y in x)))\n"

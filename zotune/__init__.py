@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from zotune.runs.minimize import minimize
     from zotune.runs.minimizer import Minimizer
     from zotune.runs.run import Run
+    from zotune.runs.sources import factory
     from zotune.study import Study, load_study
     from zotune.study.quiet import local_ray
     from zotune.theory.planning import Plan, plan
-    from zotune.tune.sources import factory
     from zotune.tune.space import search_space
     from zotune.tune.trainables import ZOTrainable, trainable
 
@@ -33,7 +33,7 @@ _HOMES = {
     "ZOTrainable": "zotune.tune.trainables",
     "ZotuneError": "zotune.errors",
     "Study": "zotune.study",
-    "factory": "zotune.tune.sources",
+    "factory": "zotune.runs.sources",
     "Minimizer": "zotune.runs.minimizer",
     "load_run": "zotune.results.loading",
     "load_study": "zotune.study",

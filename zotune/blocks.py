@@ -52,6 +52,11 @@ class Block(ABC):
         """x ← x − scale · U·a, in place."""
         x.sub_(self.combine(a), alpha=scale)
 
+    def project(self, m: Tensor) -> Tensor:
+        """Uᵀm for a vector a replicate, (replicates, d) → (replicates, q)."""
+        parts = [self.rows(range(i, i + 1), range(self.dim)) for i in range(self.q)]
+        return torch.cat([(part @ m.unsqueeze(-1))[..., 0] for part in parts], dim=1)
+
     @abstractmethod
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """Directions ``queries`` at ``coordinates``, (replicates, queries, coordinates)."""
@@ -91,6 +96,10 @@ class DenseBlock(Block):
         else:
             moved = torch.baddbmm(x.unsqueeze(1), a.unsqueeze(1), self.dense, alpha=-scale)
             x.copy_(moved.squeeze(1))
+
+    def project(self, m: Tensor) -> Tensor:
+        """Uᵀm by one product."""
+        return (self.dense @ m.unsqueeze(-1))[..., 0]
 
     def rows(self, queries: range, coordinates: range) -> Tensor:
         """A view of the stored rows."""

@@ -17,7 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from zotune.core.budget import COUNTS, DIRECTIONS
+from zotune import blocksizes
+from zotune.core.budget import COUNTS, DIRECTIONS, EVALUATIONS
 from zotune.core.differences import DIFFERENCES, FORWARD
 from zotune.core.grid import GRID_POINTS
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
@@ -26,16 +27,31 @@ from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO, LEVEL, SCHEDULES, STEPS, THEORY
 from zotune.updates import UPDATES, Update
 
-NOT_OF_THE_RUN = {"budget", "report_every", "curve", "diagnostics", "block_bytes", "memory"}
+NOT_OF_THE_RUN = {
+    "budget",
+    "report_every",
+    "curve",
+    "diagnostics",
+    "block_bytes",
+    "memory",
+    "workers",
+}
 """Settings in which a run may differ from the one that it goes on from."""
+ESTIMATOR, Q = "align", 1
+"""Of a run that states something of how it descends, but not these."""
+FREE = {
+    *("problem", "budget", "bounds", "scale", "count", "replicates", "replicate", "seed"),
+    *("report_every", "points", "curve", "workers"),
+}
+"""Settings that leave it to the run how it descends."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 FAST, LEAN = "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
 NUMBERS = {
-    *("q", "mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
-    *("points", "scale"),
+    *("mu", "eta", "L", "budget", "replicates", "replicate", "seed", "report_every"),
+    *("points", "scale", "workers"),
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("embedding_rows", "memory")
@@ -54,7 +70,7 @@ class Or:
 
 
 _NAMED: dict[str, Iterable[str]] = {
-    "estimator": ESTIMATORS,
+    "estimator": Or(AUTO, ESTIMATORS),
     "directions": DIRECTION_KINDS,
     "difference": DIFFERENCES,
     "update": Or(AUTO, UPDATES),
@@ -76,10 +92,10 @@ class Config(BaseModel):
 
     problem: dict[str, Any] = Field(default_factory=dict)
     """``name`` and options of the problem."""
-    estimator: str = "align"
+    estimator: str = ESTIMATOR
     """What makes a gradient of the differences."""
-    q: int = Field(1, ge=1)
-    """Directions a step."""
+    q: Any = Q
+    """Directions a step; auto, or a rule: {rule: growth, …}, {rule: norm-test, …}."""
     directions: str = "gaussian"
     """Along which the function is probed."""
     difference: str = FORWARD
@@ -108,6 +124,8 @@ class Config(BaseModel):
     """Index of the first."""
     seed: int = 0
     """Of the directions; configurations with one seed share their draws."""
+    workers: int = Field(0, ge=0)
+    """Ray workers that share the evaluations of a run; 0: all in one process."""
     report_every: int | None = Field(None, ge=1)
     """Spent budget between two rows; None: a sixteenth of the budget."""
     points: int = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
@@ -143,6 +161,11 @@ class Config(BaseModel):
             raise ValueError(f"{info.field_name} must be a number, got {value!r}")
         return value
 
+    @field_validator("q", mode="before")
+    @classmethod
+    def _q_is_a_size_or_a_rule(cls, value: object) -> object:
+        return blocksizes.checked(value)
+
     @field_validator(*_NAMED)
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
@@ -160,10 +183,10 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _auto_goes_together(self) -> Config:
-        if (self.update == AUTO) != (self.step == AUTO):
+        if self.update == AUTO and self.step != AUTO:
             raise ValueError(
-                "update 'auto' and step 'auto' go together, got "
-                f"update={self.update!r} with step={self.step!r}; give both, or neither"
+                "update 'auto' chooses the step as well, got "
+                f"update='auto' with step={self.step!r}; give step='auto', or an update"
             )
         if self.bounds is not None and not self.chooses:
             raise ValueError(
@@ -174,7 +197,7 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _theory_is_of_the_update(self) -> Config:
-        if self.step == THEORY and not self.chooses and not self.named_update.linear:
+        if self.step == THEORY and not self.named_update.linear:
             raise ValueError(
                 "step 'theory' is a factor of the estimate, and update "
                 f"{self.named_update.name!r} takes lengths; give step='constant' with eta"
@@ -196,7 +219,9 @@ class Config(BaseModel):
     @property
     def chooses(self) -> bool:
         """Whether the descent chooses everything by itself."""
-        return self.update == AUTO
+        asked = (self.estimator, self.q)
+        everything = asked in ((AUTO, AUTO), (ESTIMATOR, Q))
+        return self.update == AUTO and self.step == AUTO and everything
 
     def box(self, dim: int) -> tuple[Any, Any] | None:
         """Lower and upper bounds as vectors."""
@@ -213,7 +238,19 @@ class Config(BaseModel):
     @property
     def named_update(self) -> Update:
         """The update; ``momentum`` above 0 stands for the one of that name."""
+        if self.update == AUTO:
+            return UPDATES["sgd"]
         return UPDATES["momentum" if self.momentum and self.update == "sgd" else self.update]
+
+    @property
+    def block_rule(self) -> blocksizes.Rule:
+        """The rule of the block size; ``auto`` is replaced before a run begins."""
+        return blocksizes.rule_of(self.q)
+
+    @property
+    def goes_by_values(self) -> bool:
+        """Whether steps depend on values: each replicate then has a ledger of its own."""
+        return self.chooses or STEPS[self.step].sees_values or self.block_rule.sees_values
 
     @property
     def rows(self) -> range:
@@ -242,10 +279,22 @@ def _numbers(what: str, value: Any) -> np.ndarray:
     return found
 
 
+def with_choices(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run; where none says how to descend, everything is chosen.
+
+    >>> with_choices({"budget": 100})["update"], with_choices({"budget": 100, "q": 5}).get("update")
+    ('auto', None)
+    """
+    if settings.keys() - FREE:
+        return dict(settings)
+    auto = dict.fromkeys(("estimator", "q", "update", "step"), AUTO)
+    return {**auto, "count": EVALUATIONS, **settings}
+
+
 def parse_config(settings: Mapping[str, Any]) -> Config:
     """A checked configuration, or one line that says what is wrong with the first bad setting."""
     try:
-        return Config(**settings)
+        return Config(**with_choices(settings))
     except ValidationError as error:
         raise ConfigError(describe(error.errors()[0])) from None
 

@@ -48,7 +48,8 @@ def settings(name: str, **changes: Any) -> dict[str, Any]:
 @EVERY
 def test_an_update_descends_a_bowl(name: str) -> None:
     bowl = zotune.objective(lambda x: (x**2).sum(), 5, start=[1.0] * 5)
-    run = zotune.minimize(bowl, **settings(name, eta=0.02, q=5, budget=600))
+    eta = UPDATES[name].natural or 0.02
+    run = zotune.minimize(bowl, **settings(name, eta=eta, q=5, budget=600))
     assert run.rows[-1]["loss"] < 0.05 * run.rows[0]["loss"]
 
 
@@ -72,11 +73,16 @@ def test_a_linear_update_takes_eta_as_a_factor_and_others_as_a_length(
 def test_the_estimate_is_left_as_it_is_and_a_stretch_is_as_good_as_the_whole(name: str) -> None:
     entry = UPDATES[name]
     g = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    size = len(entry.basis(g[0], dict.fromkeys(entry.slots, g[0]))) if entry.basis else 0
+
+    def weights(t: int) -> dict[str, Tensor]:
+        """What whole vectors have told the update: the same for every stretch."""
+        return {"weights": torch.linspace(-1, 1, size).double() * (t + 1)} if size else {}
 
     def moved(part: slice) -> Tensor:
         slots = {slot: torch.zeros(len(range(10)[part])) for slot in entry.slots}
         kept = g[:, part].clone()
-        found = [entry.move(kept[t], slots, 0.1, t) for t in range(4)]
+        found = [entry.move(kept[t], slots, 0.1, t, **weights(t)) for t in range(4)]
         assert torch.equal(kept, g[:, part])
         return torch.stack(found)
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from zotune.cli import main
+from zotune.core.tokens import TOKEN, TOKEN_PATH
 from zotune.doctor import machine, services
 from zotune.doctor.command import CHECKS, outcome, show
 from zotune.doctor.fact import Fact
-from zotune.study.tokens import TOKEN, TOKEN_PATH
 
 FINE = Fact("CPUs", "ok", "2", "Two trials run at a time. " * 5)
 BAD = Fact("disk", "problem", "no room", "Free some space.")

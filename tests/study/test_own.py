@@ -21,8 +21,9 @@ from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.reporting.report import build
 from zotune.results.store import Store
+from zotune.runs.own import adopt, own_entries
 from zotune.study import Study
-from zotune.tune.plugins import adopt, import_own, own_entries
+from zotune.tune.plugins import import_own
 
 BESIDE = "def shifted(x):\n    return x - 1\n"
 """A module that the file of the user's imports."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,9 @@ from zotune.theory.planning import plan
 
 PAIRS = [(1, 0), (1, 1), (2, 0), (2, 1)]
 """Of q and of the problem's seed."""
+
+NOWHERE = Path("nowhere")
+"""The folder of a launch that is never run."""
 
 
 def study(**changes: Any) -> Study:
@@ -187,7 +191,7 @@ def test_samplers_stay_within_their_ends_and_reach_them(kind: str) -> None:
 
 
 def rungs(found: Study) -> list[float]:
-    asha = scheduler(found)
+    asha = scheduler(found, NOWHERE)
     assert isinstance(asha, ASHAScheduler)
     return sorted(milestone for milestone, _ in asha._brackets[0]._rungs)
 
@@ -211,7 +215,8 @@ def test_asha_s_rungs_lie_on_report_points_and_no_step_jumps_over_one(
 
 def test_trials_that_agree_have_one_scheduler_also_after_pickling() -> None:
     found = scheduler(
-        study(scheduler="asha", within=["problem.seed"], space={"q": [1], "problem.seed": [0, 1]})
+        study(scheduler="asha", within=["problem.seed"], space={"q": [1], "problem.seed": [0, 1]}),
+        NOWHERE,
     )
     assert isinstance(found, Within)
     found.set_search_properties("loss", "min")
@@ -249,14 +254,13 @@ def test_a_scheduler_must_have_something_to_compare(
 
 
 def test_what_stops_besides_the_budget() -> None:
-    assert stopper(study()) is None
+    assert not stopper(study(), NOWHERE)("a", {"loss": 0.0})
     target, plateau = TargetLoss(1.0), Plateau(2)
     assert [target("a", {"loss": loss}) for loss in (2.0, 1.0)] == [False, True]
     losses = [3.0, 2.0, 2.0, 1.0, 1.0, 1.0]
     stops = [plateau("a", {"spent": at, "best_loss": loss}) for at, loss in enumerate(losses)]
     assert stops == [False, False, False, False, False, True]
-    both = stopper(study(stop={"loss": 1.0, "plateau": 2}))
-    assert both is not None
+    both = stopper(study(stop={"loss": 1.0, "plateau": 2}), NOWHERE)
     assert both("a", {"spent": 1, "loss": 0.5, "best_loss": 0.5})
 
 

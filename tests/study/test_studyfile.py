@@ -98,26 +98,27 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
         "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: "
-        "format, name, question, problem, budget, count, replicates, replicates_as, seed, space, "
-        "fixed, search, scheduler, within, resources, stop, report_every, points, claims, tuning",
+        "format, name, question, problem, budget, total, count, replicates, replicates_as, seed, "
+        "space, fixed, search, scheduler, within, resources, stop, report_every, points, claims, "
+        "tuning",
         "mine.yaml:4: budget must be a number, got 'many'",
         "mine.yaml:5: count 'direction' is not known (did you mean 'directions'?); "
         "known: directions, evaluations",
         "mine.yaml:7: estimator 'alin' is not known (did you mean 'align'?); "
-        "known: align, align-diag, avg",
+        "known: align, align-diag, align-memory, auto, avg",
         "mine.yaml:8: randint of q must be [low, high], two whole numbers, got [5, 1]",
         "mine.yaml:9: eta must be a list (a grid) or one of {choice: …}, {uniform: …}, "
         "{loguniform: …}, {randint: …}, {lograndint: …} in space, got 2; "
         "a single value belongs under fixed",
         "mine.yaml:10: replicates holds for the whole study; it belongs at the top of the file",
         "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: estimator, q, "
-        "directions, difference, mu, update, step, eta, bounds, scale, L, block_bytes, schedule, "
+        "directions, difference, mu, update, step, eta, bounds, scale, L, workers, block_bytes, schedule, "
         "warmup, clip, momentum, embedding_rows, memory, curve, diagnostics",
         "mine.yaml:12: mu must be greater than 0, got -1",
         "mine.yaml:12: directions 'gausian' is not known (did you mean 'gaussian'?); "
         "known: coordinate, gaussian, orthogonal, rademacher, sphere",
         "mine.yaml:13: search.algorithm 'gird' is not known (did you mean 'grid'?); "
-        "known: grid, optuna, random",
+        "known: grid, optuna, race, random",
         "mine.yaml:13: 'trial' is not a key of search (did you mean 'trials'?); "
         "keys: algorithm, trials",
         "mine.yaml:14: stop.plateau must be greater than or equal to 1, got 0",
@@ -143,7 +144,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ("budget: 300", "budget: true", "mine.yaml:4: budget must be a number, got True"),
         ("q: [1, 10]", "q: []", "mine.yaml:7: the list of q must have at least one value, got []"),
         ("q: [1, 10]", "q: [1, 1]", "mine.yaml:7: the list of q has 1 twice; keep one"),
-        ("q: [1, 10]", "q: [1, ten]", "mine.yaml:7: q must be a number, got"),
+        ("q: [1, 10]", "q: [1, ten]", "mine.yaml:7: q must be a number from 1 on"),
         ("q: [1, 10]", "q: {gauss: [1, 2]}", "mine.yaml:7: 'gauss' is not a distribution"),
         ("q: [1, 10]", "q: {choice: 3}", "mine.yaml:7: choice of q must be a list, got 3"),
         ("{step: theory}", "{q: 3}", "mine.yaml:7: q is both searched and fixed; keep one"),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from zotune.study.tokens import MODE, TOKEN, TOKEN_PATH
+from zotune.core.tokens import MODE, TOKEN, TOKEN_PATH
 
 STUDY = """
 name: long

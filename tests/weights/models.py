@@ -11,12 +11,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
+from tests.weights.toy import bits
 from zotune.addresses import Keys
 from zotune.iterates import View
 from zotune.loop import Loop
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective
+
+__all__ = ["TinyQwen", "bits", "block_of", "probed"]
 
 WORDS, LABELS = 300, 2
 
@@ -68,12 +71,6 @@ class TinyQwen(WeightsObjective):
 
     def touched(self, batch: tuple[Tensor, Tensor]) -> Mapping[str, Tensor]:
         return {} if self.causal else {"model.embed_tokens.weight": batch[0].unique()}
-
-
-def bits(objective: WeightsObjective) -> bytes:
-    """All trained weights, bit for bit."""
-    flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
-    return torch.cat(flat).numpy().tobytes()
 
 
 def block_of(loop: Loop, step: int, q: int, layout: Layout) -> TileBlock:

@@ -15,13 +15,12 @@ import torch
 from safetensors.torch import load_file
 
 from tests.weights.models import TinyQwen, bits
-from tests.weights.toy import Toy, settings
+from tests.weights.toy import Toy, assert_same, settings
 from zotune.config import parse_config
 from zotune.core.names import SCALARS_FILE, STATE_FILE
-from zotune.core.state import State
 from zotune.errors import CheckpointError
 from zotune.loop import Loop
-from zotune.runs.checkpoint import _tensors, load_loop, save_loop
+from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import load_run
 from zotune.weights.scalars import ScalarLog, rebuild
 
@@ -30,16 +29,6 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 
 def loop_for(objective: Any, **changes: Any) -> Loop:
     return Loop(parse_config(settings(**changes)), objective)
-
-
-def assert_same(one: State, other: State) -> None:
-    """Two states of one lane have the same numbers, bit for bit."""
-    for a, b in zip(one.lanes, other.lanes, strict=True):
-        assert (a.steps, a.ledger, a.q, a.looked) == (b.steps, b.ledger, b.q, b.looked)
-        mine, theirs = _tensors(a), _tensors(b)
-        assert mine.keys() == theirs.keys()
-        for name, tensor in mine.items():
-            assert torch.equal(tensor.nan_to_num(9e9), theirs[name].nan_to_num(9e9)), name
 
 
 @DTYPES

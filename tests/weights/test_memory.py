@@ -16,6 +16,7 @@ from zotune.errors import ConfigError, OutOfMemory
 from zotune.loop import Loop
 from zotune.weights import lean, memory
 from zotune.weights.objective import WeightsObjective
+from zotune.weights.probing import along
 
 ROWS = pytest.mark.parametrize("rows", ["seen", "all"])
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -132,7 +133,7 @@ def test_memory_is_chosen_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
     assert memory.choose_memory(config, objective) == "lean"
     assert memory.choose_memory(parse_config(settings(memory="fast")), objective) == "fast"
-    with pytest.raises(ConfigError, match="update 'momentum' keeps velocity"):
+    with pytest.raises(ConfigError, match="update 'momentum' keeps 1 vectors of 161 numbers"):
         memory.choose_memory(parse_config(settings(momentum=0.5)), objective)
 
 
@@ -144,6 +145,6 @@ def test_lean_moves_of_a_parameter_what_the_batch_sees_and_leaves_the_rest() -> 
     assert isinstance(loop.iterate.probe, lean.LeanProbe)
     loop.iterate.probe.begin(batch, layout)
     own = objective.trained["model.embed_tokens.weight"]
-    mover = lean._Mover(loop.iterate.probe, block_of(loop, 0, 3, layout), 0, 1e-2)
+    mover = lean._Mover(loop.iterate.probe, along(block_of(loop, 0, 3, layout), 0), 1e-2)
     moved = (mover.whole("model.embed_tokens.weight") != own).any(1).nonzero()[:, 0]
     assert moved.tolist() == batch[0].unique().tolist()

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from zotune.addresses import Keys
+from zotune.core.state import State
+from zotune.runs.checkpoint import _tensors
 from zotune.weights.objective import WeightsObjective
 
 
@@ -38,6 +40,22 @@ class Toy(WeightsObjective):
     def validate(self) -> dict[str, float]:
         with torch.no_grad():
             return {"loss": float(self.loss(torch.arange(len(self.x))))}
+
+
+def bits(objective: WeightsObjective) -> bytes:
+    """All trained weights, bit for bit."""
+    flat = [p.detach().view(-1).view(torch.uint8) for p in objective.trained.values()]
+    return torch.cat(flat).numpy().tobytes()
+
+
+def assert_same(one: State, other: State) -> None:
+    """Two states have the same numbers, bit for bit."""
+    for a, b in zip(one.lanes, other.lanes, strict=True):
+        assert (a.steps, a.ledger, a.q, a.looked) == (b.steps, b.ledger, b.q, b.looked)
+        mine, theirs = _tensors(a), _tensors(b)
+        assert mine.keys() == theirs.keys()
+        for name, tensor in mine.items():
+            assert torch.equal(tensor.nan_to_num(9e9), theirs[name].nan_to_num(9e9)), name
 
 
 def settings(**changes: Any) -> dict[str, Any]:

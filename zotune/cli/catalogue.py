@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic.fields import FieldInfo
 
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.config import Config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
@@ -48,7 +49,19 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             for u in UPDATES.values()
         ]
         + [{"name": AUTO, "update": "", "keeps": "", "what it is": CHOSEN}],
-        "steps": [{"name": name, "step size": rule} for name, rule in STEPS.items()],
+        "steps": [
+            {"name": s.name, "step size": s.formula, "what it is": s.summary}
+            for s in STEPS.values()
+        ],
+        "block sizes": [
+            {
+                "name": b.name,
+                "q": b.formula,
+                "options": ", ".join(f"{k}={v}" for k, v in b.options.items()),
+                "what it is": b.summary,
+            }
+            for b in BLOCK_SIZES.values()
+        ],
         "settings": [
             {"name": name, "default": _default(field), "what it is": field.description or ""}
             for name, field in Config.model_fields.items()

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.cli.summary import Summary, verdict_table
+from zotune.core.account import spending_of
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
@@ -31,6 +32,7 @@ from zotune.study.running import (
     with_store,
 )
 from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
+from zotune.study.totals import hints, total_lines
 from zotune.tune.plugins import import_own
 
 DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
@@ -51,6 +53,10 @@ class Request:
     budget: int | None = None
     trials: int | None = None
     """With resume: what a new launch, which goes on from the old one, has more of."""
+    total: int | None = None
+    """What all trials together may spend; with resume like budget."""
+    only: str | None = None
+    """With resume and budget: go on with the best trial alone."""
     as_json: bool = False
     imports: Sequence[str] = ()
     """Files and modules of the user's, which register what the study names."""
@@ -58,7 +64,10 @@ class Request:
     @property
     def extends(self) -> bool:
         """Whether a new launch goes on from an old one."""
-        return self.budget is not None or self.trials is not None
+        more = (self.budget, self.trials, self.only)
+        return any(one is not None for one in more) or (
+            self.total is not None and self.resume is not None
+        )
 
 
 def run(request: Request) -> int:
@@ -104,13 +113,14 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
     if request.resume is None:
         if request.extends:
             raise ConfigError(
-                "--budget and --trials go on from a launch, and need --resume; "
+                "--budget, --trials and --only go on from a launch, and need --resume; "
                 "a new launch takes --set budget=… or --set search.trials=…"
             )
-        study = load_study(request.study, settings=request.settings)
+        total = [] if request.total is None else [f"total={request.total}"]
+        study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources)
+            require_room_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(
@@ -119,8 +129,15 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         )
     name = _kept_under(request)
     if request.extends:
-        more = {"budget": request.budget, "trials": request.trials}
-        return extended_launch(name, request.storage, request.resume or None, **more)
+        return extended_launch(
+            name,
+            request.storage,
+            request.resume or None,
+            only=request.only,
+            budget=request.budget,
+            trials=request.trials,
+            total=request.total,
+        )
     return old_launch(name, request.storage, request.resume or None)
 
 
@@ -142,7 +159,7 @@ def _introduce(launch: Launch, console: Console) -> None:
     study = launch.study
     if study.question:
         _say(console, study.question)
-    for line in skipped_lines(study):
+    for line in [*skipped_lines(study), *hints(study)]:
         _say(console, line)
     if "continues" in launch.notes:
         _say(console, f"goes on from launch {launch.notes['continues']}")
@@ -164,7 +181,8 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
     study = launch.study
-    trials = f"{study.size} trials of {study.budget} {study.count} each"
+    most = "" if study.total is None else f", {study.total} in all"
+    trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
     with displayed(console, title):
         try:
@@ -206,6 +224,8 @@ def _conclude(summary: Summary, figure: Path | None, request: Request, console: 
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
     _say(console, summary.spent)
+    for line in total_lines(launch.study, spending_of(launch.folder)):
+        _say(console, line)
     _say(console, f"records: {launch.folder}")
     if figure is not None:
         _say(console, f"figure: {figure}")

@@ -13,7 +13,12 @@ STATE_FILE, SCALARS_FILE = "state.safetensors", "scalars.json"
 """In the folder of a checkpoint: the state, and the scalar log of a model's run."""
 STUDY_FILE, LAUNCH_FILE = "study.yaml", "launch.json"
 """In the folder of a launch: the study as it was run, and what became of it."""
+ACCOUNT_FILE = "spent.jsonl"
+"""There too: what every trial has reserved and spent."""
 
+CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
+"""Row keys, of all replicates together: what was spent by now, and before this report; how often
+the loss was only looked at."""
 CURVE_KEY = "_zotune_curve"
 """The private key under which a row carries its curve points, for callbacks to take out."""
 LOSSES_KEY = "losses"

@@ -9,6 +9,11 @@ orthogonal or replayed from its address. Your own, in a few lines::
     @estimators.register("sign", formula="U sign(v) / q")
     def sign(v, block):
         return v.sign() / block.q
+
+An estimator may keep a vector m from step to step: declare ``remember``, a function of m and U·c.
+The estimate is then m + U·c, with c from v − Uᵀm, the part of the differences that m does not
+explain; m begins at zero, is saved with the run, and lives beside a model's weights as beside a
+vector.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
 
 Coefficients = Callable[["Tensor", "Block"], "Tensor"]
+Remember = Callable[["Tensor", "Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,9 @@ class Estimator:
     """Whether a block of more than d directions makes no sense."""
     claims: frozenset[str] = frozenset()
     """Properties that the tests hold it to: see ``CLAIMS``."""
+    remember: Remember | None = None
+    """What becomes of a vector m that is kept from step to step, from m and U·c, number by number.
+    With one, the estimate is m + U·c, and v comes less Uᵀm: what m does not explain."""
 
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
@@ -105,6 +114,7 @@ def register(
     moments: Callable[[Directions, int, int], Moments] | None = None,
     at_most_dim: bool = False,
     claims: frozenset[str] | set[str] = frozenset(),
+    remember: Remember | None = None,
 ) -> Callable[[Coefficients], Coefficients]:
     """Register the decorated function as an estimator under ``name``, which must be new."""
 
@@ -112,7 +122,9 @@ def register(
         doc = summary or (coefficients.__doc__ or "").strip().split("\n")[0]
         ESTIMATORS.add(
             name,
-            Estimator(name, formula, doc, coefficients, moments, at_most_dim, frozenset(claims)),
+            Estimator(
+                name, formula, doc, coefficients, moments, at_most_dim, frozenset(claims), remember
+            ),
         )
         return coefficients
 

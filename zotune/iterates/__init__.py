@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from zotune.core.differences import Difference
     from zotune.core.state import LaneState
     from zotune.directions import Directions
-    from zotune.updates import Move, Update
+    from zotune.iterates.parts import Parts
+    from zotune.updates.motion import Motion
 
 
 class Answer(NamedTuple):
@@ -47,23 +48,21 @@ class Request:
     points: Callable[[], Tensor] | None = None
     """The points, (replicates, n, d), for evaluators elsewhere; None where they cannot be told."""
     charged: bool = True
+    parts: Callable[[], Parts] | None = None
+    """The request in parts that can be evaluated apart; None: it is one."""
+
+
+class Trial(NamedTuple):
+    """A step that is tried before it is taken."""
+
+    request: Request
+    decrease: Callable[[], float]
+    """gᵀΔ, the decrease that the estimate predicts for a short step Δ."""
 
 
 Result = TypeVar("Result")
 Program = Generator[Request, Answer, Result]
 """A part of the loop: it asks for evaluations and ends with a result."""
-
-
-def run(program: Program[Result]) -> Result:
-    """Run a program with evaluations in this process."""
-    answer = None
-    while True:
-        try:
-            request = program.send(answer) if answer is not None else next(program)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        answer = request.evaluate()
 
 
 @dataclass(frozen=True)
@@ -118,9 +117,18 @@ class Iterate(Protocol):
         """The first q directions of the step."""
 
     def probes(
-        self, state: LaneState, view: View, block: Block, *, records: bool = False
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        *,
+        records: bool = False,
+        center: bool = True,
     ) -> Request:
-        """All evaluations of a step."""
+        """All evaluations of a step; without f(x) where that is known already."""
+
+    def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Uᵀm for the vector m that the estimator remembers, (replicates, q)."""
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """f as the step sees it at other points, (replicates, n, d)."""
@@ -163,16 +171,22 @@ class Iterate(Protocol):
         """The share of coordinates that mu·u does not move, ()."""
 
     def move(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        c: Tensor,
-        eta: float,
-        update: Update,
-        step: Move,
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
-        """x moved by an update along U·c."""
+        """x moved by what an update makes of U·c."""
+
+    def attempt(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> Trial:
+        """The value of f, as the step sees it, where ``move`` would lead; x stays."""
+
+    def short_step(
+        self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
+    ) -> float:
+        """The step size that changes x by about a thousandth of its size."""
+
+    def rejected(self, state: LaneState, view: View) -> LaneState:
+        """The state of a step that did not move x: what the update keeps begins anew."""
 
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
         """The state with x in its average, where an average is kept."""

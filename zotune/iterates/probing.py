@@ -13,6 +13,7 @@ from zotune.blocks import Block, DenseBlock, ReplayedBlock
 from zotune.config import Config
 from zotune.core.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
+from zotune.iterates.parts import Place
 from zotune.objectives import Objective
 
 
@@ -117,10 +118,26 @@ class Prober:
             values[:, columns.to(values.device)] = piece
         return values
 
-    def points(self, x: Tensor, block: Block) -> Tensor:
+    def points(self, x: Tensor, block: Block, *, center: bool = True) -> Tensor:
         """All points of a step, (replicates, evaluations, d), in the order of its values."""
-        room = self._new_room(block.q, center=self.difference.knows_center)
+        room = self._new_room(block.q, center=center and self.difference.knows_center)
         return room.around(x, block.rows(range(block.q), self._coordinates))
+
+    def some_points(self, x: Tensor, block: Block, place: Place) -> Tensor:
+        """The points of a part of a step, (rows, columns, d)."""
+        here, pieces = x[place.rows, None], []
+        first = self.difference.per_step
+        if first and 0 in place.columns:
+            pieces.append(here)
+        for side, sign in enumerate(self.difference.signs):
+            start = first + side * block.q
+            queries = range(
+                max(place.columns.start - start, 0), min(place.columns.stop - start, block.q)
+            )
+            if queries:
+                u = block.rows(queries, self._coordinates)[place.rows]
+                pieces.append(torch.add(here, u, alpha=sign * self.mu))
+        return torch.cat(pieces, 1)
 
     def values_and_gradient(
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None

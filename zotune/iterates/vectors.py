@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from zotune.blocks import Block
 from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
-from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
-from zotune.updates import Move, Update
+from zotune.updates.motion import REMEMBERED, Motion
 
 Coefficients = Callable[[Tensor, Block], Tensor]
+SHORT = 1e-3
+"""A step of which nothing is known changes x by this share of its size."""
 
 
 class Vectors:
@@ -73,22 +77,76 @@ class Vectors:
         return self.prober.block(view.step, q)
 
     def probes(
-        self, state: LaneState, view: View, block: Block, *, records: bool = False
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        *,
+        records: bool = False,
+        center: bool = True,
     ) -> Request:
         """The values around x; with ∇f where a curve records the step."""
         alive = ~state.diverged if state.lost else None
 
+        def points() -> Tensor:
+            return self.prober.points(state.x, block, center=center)
+
         def evaluate() -> Answer:
+            if not center:
+                return Answer(self.prober.sample(points(), view.step, alive))
             if records:
                 values, gradient = self.prober.values_and_gradient(state.x, view.step, block, alive)
                 return Answer(values, gradient)
             return Answer(self.prober.values(state.x, view.step, block, alive))
 
-        return Request(evaluate, lambda: self.prober.points(state.x, block))
+        first = 0 if center else self.difference.per_step
+
+        def parts() -> Parts:
+            columns = self.difference.evaluations(block.q) - first
+            return self._parts(
+                state,
+                columns,
+                view.step,
+                lambda at: self.prober.some_points(state.x, block, at.shifted(first)),
+            )
+
+        return Request(evaluate, points, parts=parts)
+
+    def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Uᵀm, (replicates, q)."""
+        return block.project(state.slots[REMEMBERED])
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """f as the step sees it at other points, (replicates, n, d)."""
-        return Request(lambda: Answer(self.prober.sample(points, view.step)), points=lambda: points)
+        return Request(
+            lambda: Answer(self.prober.sample(points, view.step)),
+            lambda: points,
+            parts=lambda: self._parts(
+                state,
+                points.shape[1],
+                view.step,
+                lambda at: points[at.rows, at.columns.start : at.columns.stop],
+                every=True,
+            ),
+        )
+
+    def _parts(
+        self,
+        state: LaneState,
+        columns: int,
+        step: int,
+        points: Callable[[Place], Tensor],
+        *,
+        every: bool = False,
+    ) -> Parts:
+        """Points as a step sees them, in parts; of replicates that run, or of every one."""
+        runs = range(self.replicates) if every or not state.lost else _running(state)
+        places = cut(runs, columns, self.objective.points_per_call)
+
+        def values(at: Place, points: Tensor) -> Tensor:
+            return self.objective.sample(self.prober.batch_keys[at.rows], step)(points)
+
+        return parts_of_values(places, (self.replicates, columns), points, values)
 
     def sample(self, points: Tensor, step: int) -> Tensor:
         """f as a step sees it, (replicates, n, d) → (replicates, n)."""
@@ -130,9 +188,24 @@ class Vectors:
         if not bool(alive.any()):
             return None
         if not self.stochastic:
-            points = lambda: state.x[:, None]  # noqa: E731
-            return Request(lambda: Answer(self._losses(state, alive)), points, charged=False)
-        return Request(lambda: self._look_at_both(state, alive), charged=False)
+            return Request(
+                lambda: Answer(self._losses(state, alive)),
+                lambda: state.x[:, None],
+                charged=False,
+                parts=lambda: self._look_in_parts(state),
+            )
+        both = partial(self._look_at_both, state, alive)
+        return Request(both, charged=False, parts=lambda: one_part(both))
+
+    def _look_in_parts(self, state: LaneState) -> Parts:
+        """The loss of replicates that still run, some of them in a part."""
+        return parts_of_values(
+            cut(_running(state), 1, self.objective.points_per_call),
+            (self.replicates, 1),
+            lambda at: state.x[at.rows, None],
+            lambda at, points: self.losses(points[:, 0])[:, None],
+            looks=True,
+        )
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
         """‖∇f‖² where it is known, and the loss of the average iterate."""
@@ -158,23 +231,53 @@ class Vectors:
         return self.prober.unmoved(state.x, state.steps)
 
     def move(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        c: Tensor,
-        eta: float,
-        update: Update,
-        step: Move,
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
         """x ← x − η U c in one operation, or by what the update makes of U c."""
         x = state.x.clone()
-        if update.plain:
+        if motion.plain:
             block.move_(x, c, eta)
             return state.but(x=x)
+        change, slots, _ = self._change(state, view, block, c, eta, motion)
+        return state.but(x=x.sub_(change), slots=slots)
+
+    def attempt(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> Trial:
+        """f at the point that ``move`` would lead to."""
+        change, _, estimate = self._change(state, view, block, c, eta, motion)
+        point = (
+            self.move(state, view, block, c, eta, motion).x if motion.plain else state.x - change
+        )
+        request = self.trial(state, view, point.unsqueeze(1))
+        return Trial(request, lambda: float((estimate * change).sum()))
+
+    def short_step(
+        self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
+    ) -> float:
+        """The step size that changes x by a thousandth of its size, or of 1 a coordinate."""
+        change, *_ = self._change(state, view, block, c, 1.0, motion)
+        size: float = max(float(state.x.norm()), self.dim**0.5)
+        return SHORT * size / max(float(change.norm()), 1e-300)
+
+    def rejected(self, state: LaneState, view: View) -> LaneState:
+        """The state whose slots are at zero again; what an estimator remembers stays."""
+        cleared = {name: torch.zeros_like(slot) for name, slot in state.slots.items()}
+        kept = {name: state.slots[name] for name in (REMEMBERED,) if name in state.slots}
+        return state.but(slots=cleared | kept)
+
+    def _change(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """What a move subtracts from x, the slots after it, and the estimate."""
+        along = block.combine(c)
         slots = {name: slot.clone() for name, slot in state.slots.items()}
-        x.sub_(step(block.combine(c), slots, eta, view.step))
-        return state.but(x=x, slots=slots)
+        estimate, weights = motion.estimate(along, slots), None
+        if motion.weigh is not None:
+            vectors = torch.stack([v.double() for v in motion.basis(along, slots)])
+            grams = torch.einsum("ird,jrd->rij", vectors, vectors)
+            weights = torch.stack([motion.weigh(gram, view.step) for gram in grams]).unsqueeze(1)
+        return motion(along, slots, eta, view.step, weights), slots, estimate
 
     def stay(self, steps: int) -> None:
         """x is in the state itself."""
@@ -274,6 +377,12 @@ class Vectors:
 @iterate_of.register
 def _(objective: Objective, config: Config, x0: Any = None) -> Vectors:
     return Vectors(config, objective, x0)
+
+
+def _running(state: LaneState) -> list[int]:
+    """Replicates that have not diverged."""
+    rows: list[int] = (~state.diverged).nonzero().flatten().tolist()
+    return rows
 
 
 def some_are_equal(values: Tensor) -> bool:

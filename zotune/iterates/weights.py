@@ -21,9 +21,11 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
-from zotune.iterates import Answer, Request, View, iterate_of
+from zotune.estimators import ESTIMATORS
+from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
-from zotune.updates import Move, Update
+from zotune.updates.motion import Motion
 from zotune.weights.block import Shelf, TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.lean import LeanProbe
@@ -34,6 +36,8 @@ from zotune.weights.scalars import ScalarLog
 from zotune.weights.updating import Updater
 
 WEIGHTS, SLOT = "weights.", "slot."
+SHORT = 1e-3
+"""A step of which nothing is known changes the weights by this share of their norm."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 
@@ -69,11 +73,6 @@ class Weights:
         self.difference = get_difference(config.difference)
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._check()
-        if config.chooses:
-            raise ConfigError(
-                "update 'auto' is not there for the weights of a model yet; give update='sgd' with "
-                "step='constant' and eta"
-            )
         keys = replicate_keys("directions", config.seed, config.rows)
         self.batch_keys = replicate_keys("batches", config.seed, config.rows)
         self.memory = choose_memory(config, objective)
@@ -87,19 +86,18 @@ class Weights:
                 keys,
                 objective.device,
                 dim=objective.dim,
-                q=config.q,
+                q=config.block_rule.most,
                 may_keep=may_keep,
             )
             self.probe: Probe = probe(objective, self.mu)
-            self.updater = Updater(
-                objective.trained, self._shelf.width, rounding, config.named_update.slots
-            )
+            motion = Motion(config.named_update, ESTIMATORS[config.estimator], config.momentum)
+            self.updater = Updater(objective.trained, self._shelf.width, rounding, motion.slots)
         self.layout = Layout.of_all(objective.trained, self._shelf.width)
         """Of all trained parameters."""
         self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
-        self.log_is_whole = True
+        self.log_is_whole = not motion.remembers
         """Whether all of the log was made under this configuration's directions and update."""
         self._at: int | None = None
         """The step whose weights the module holds; None before the first and inside an update."""
@@ -150,7 +148,13 @@ class Weights:
         return self._shelf.block(view.step, q, view.dim)
 
     def probes(
-        self, state: LaneState, view: View, block: Block, *, records: bool = False
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        *,
+        records: bool = False,
+        center: bool = True,
     ) -> Request:
         """The losses of the mini-batch around the weights, which are only read."""
         assert isinstance(block, TileBlock)  # for the type checker
@@ -162,7 +166,31 @@ class Weights:
                 )
             return Answer(values.to(self.device))
 
-        return Request(evaluate)
+        return Request(evaluate, parts=lambda: self._parts(view, block))
+
+    def _parts(self, view: View, block: TileBlock) -> Parts:
+        """A step's losses, each apart."""
+        n = self.difference.evaluations(block.q)
+        begun = False
+
+        def evaluate(part: int) -> Answer:
+            nonlocal begun
+            with saying_what_to_lower(self.config):
+                if not begun:
+                    self.probe.begin(view.payload.batch, view.payload.layout)
+                    begun = True
+                loss = self.probe.column(view.payload.batch, block, self.difference, part)
+            return Answer(_number(loss))
+
+        def join(answers: Sequence[Answer]) -> Answer:
+            return Answer(torch.stack([a.values for a in answers], -1).to(self.device))
+
+        return Parts(n, evaluate, join)
+
+    def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
+        """Uᵀm, (1, q)."""
+        assert isinstance(block, TileBlock)  # for the type checker
+        return self.updater.project(view.payload.layout, block)
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """Weights have no points beside those of their directions."""
@@ -200,7 +228,9 @@ class Weights:
 
     def look(self, state: LaneState) -> Request | None:
         """Loss and whatever else there is on the held-out data."""
-        return None if state.lost else Request(self._validated, charged=False)
+        if state.lost:
+            return None
+        return Request(self._validated, charged=False, parts=lambda: one_part(self._validated))
 
     def _validated(self) -> Answer:
         seen = {name: _number(value) for name, value in self.objective.validate().items()}
@@ -230,35 +260,65 @@ class Weights:
         return state.metrics["unmoved"][0]
 
     def move(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        c: Tensor,
-        eta: float,
-        update: Update,
-        step: Move,
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
         """Move the weights; the first step after a look also counts what stays."""
         assert isinstance(block, TileBlock)  # for the type checker
         looks = len(state.curve) and state.curve[-1].steps == view.step
-        c = c[0].double()
-        a: list[float] = ((eta * c) if update.linear else c).tolist()
+        a, told = self._factors(c, eta, motion)
         self._at = None
         still = self.updater.move(
-            view.payload.layout,
-            block,
-            view.step,
-            a,
-            step=None if update.plain else step,
-            eta=1.0 if update.linear else eta,
-            radius=self.mu if looks else None,
+            view.payload.layout, block, view.step, a, **told, radius=self.mu if looks else None
         )
         self._at = view.step + 1
-        self.log.append(a if update.linear else [eta, *a])
+        self.log.append(a if motion.linear else [eta, *a])
         if still is None:
             return state
         return state.but(metrics={**state.metrics, "unmoved": _number(still)})
+
+    def attempt(
+        self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
+    ) -> Trial:
+        """The loss of the same mini-batch where ``move`` would lead; the weights are only read."""
+        assert isinstance(block, TileBlock)  # for the type checker
+        tiles, batch, layout = block, view.payload.batch, view.payload.layout
+        a, told = self._factors(c, eta, motion)
+
+        def evaluate() -> Answer:
+            with saying_what_to_lower(self.config):
+                shift = self.updater.shift(layout, tiles, view.step, a, **told)
+                return Answer(self.probe.value(batch, layout, shift).to(self.device))
+
+        def decrease() -> float:
+            c_only = c[0].double().tolist() if motion.linear else a
+            return self.updater.decrease(layout, tiles, view.step, c_only, motion=motion, eta=eta)
+
+        return Trial(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
+
+    def short_step(
+        self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
+    ) -> float:
+        """The step size that changes the weights by a thousandth of their norm, about."""
+        squares = [
+            float(p.detach().double().square().sum()) for p in self.objective.trained.values()
+        ]
+        length = float(c.double().square().sum()) ** 0.5 if motion.linear else 1.0
+        return float(SHORT * sum(squares) ** 0.5 / max(length * view.dim**0.5, 1e-300))
+
+    def rejected(self, state: LaneState, view: View) -> LaneState:
+        """The weights stay; vectors of the update begin anew."""
+        self._at = None
+        self.updater.clear()
+        self.log.append([])
+        self._at = view.step + 1
+        return state
+
+    def _factors(self, c: Tensor, eta: float, motion: Motion) -> tuple[list[float], dict[str, Any]]:
+        """The factors of the directions, and what else an update is told."""
+        c = c[0].double()
+        a: list[float] = ((eta * c) if motion.linear else c).tolist()
+        told = {"motion": None if motion.plain else motion, "eta": 1.0 if motion.linear else eta}
+        return a, told
 
     def stay(self, steps: int) -> None:
         """The weights are those of this step, which did not move them."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from zotune.choosing import resolve
 from zotune.config import Config
 from zotune.core.curve import rows_on_grid, together
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, State
+from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, iterate_for
 from zotune.iterates.vectors import Vectors
 from zotune.loop.auto import AutoLane
@@ -27,17 +29,31 @@ class Loop:
         config: the checked configuration.
         objective: what is minimised, over vectors or over the weights of a module.
         x0: the start of vectors, (d,) or (replicates, d); the objective's own unless given.
+        evaluator: who answers the requests of the run; this process unless given.
     """
 
-    def __init__(self, config: Config, objective: Any, x0: Any = None) -> None:
+    def __init__(
+        self, config: Config, objective: Any, x0: Any = None, evaluator: Evaluator = SERIAL
+    ) -> None:
         self.config = config
+        """As asked for; what ``auto`` became is in ``chosen``."""
         self.objective = objective
+        config, self._reasons = resolve(
+            config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
+        )
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
-            _one_a_replicate(config, whole) if config.chooses else (Lane(config, whole),)
+            _one_a_replicate(config, whole, evaluator)
+            if (config.goes_by_values and config.replicates > 1) or config.chooses
+            else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum = whole.minimum
+
+    def answer_with(self, evaluator: Evaluator) -> None:
+        """Let somebody else answer the requests from now on."""
+        for lane in self.lanes:
+            lane.evaluator = evaluator
 
     @property
     def newest(self) -> State:
@@ -108,11 +124,17 @@ class Loop:
             "start_loss": float((start / start.numel()).sum()),
             "L": smoothness,
             "L_estimated": self.estimates_smoothness,
-        }
+        } | self._chosen_keys(state)
+
+    def _chosen_keys(self, state: State) -> dict[str, str]:
+        """``chosen_*`` of a row, the same keys in every row of a run: what ``auto`` has become."""
+        if self.config.chooses and not self._reasons:
+            return {"chosen_method": self.chosen(state).get("method", "")}
+        return {f"chosen_{key}": why.partition(":")[0] for key, why in self._reasons.items()}
 
     def chosen(self, state: State) -> dict[str, str]:
         """What was chosen and why, where that was left to the run; of the first replicate."""
-        return self.lanes[0].chosen(state.lanes[0])
+        return self._reasons | self.lanes[0].chosen(state.lanes[0])
 
     def curve_rows(self, state: State, after: int = -1) -> list[dict[str, Any]]:
         """Rows on the grid past spent budget ``after``, as far as they are final."""
@@ -140,11 +162,15 @@ class Loop:
         return zip(self.lanes, state.lanes, strict=True)
 
 
-def _one_a_replicate(config: Config, whole: Iterate) -> tuple[AutoLane, ...]:
+def _one_a_replicate(
+    config: Config, whole: Iterate, evaluator: Evaluator
+) -> tuple[Lane | AutoLane, ...]:
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
-    lanes = []
+    lanes: list[Lane | AutoLane] = []
     for row, at in enumerate(config.rows):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
-        lanes.append(AutoLane(alone, Vectors(alone, whole.objective, whole.begins_at[row])))
+        vector = Vectors(alone, whole.objective, whole.begins_at[row])
+        kind = AutoLane if config.chooses else Lane
+        lanes.append(kind(alone, vector, evaluator))
     return tuple(lanes)

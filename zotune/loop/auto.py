@@ -19,7 +19,8 @@ from zotune.core.names import EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
 from zotune.descent import Descent
 from zotune.errors import ConfigError, ObjectiveError
-from zotune.iterates import Program, Request, View, run
+from zotune.evaluators import SERIAL, Evaluator
+from zotune.iterates import Program, Request, View
 from zotune.iterates.vectors import Vectors
 from zotune.loop.gradient_free import gradient_free
 
@@ -33,19 +34,16 @@ class AutoLane:
     Args:
         config: the checked configuration, of one replicate.
         iterate: its vector.
+        evaluator: who answers its requests.
     """
 
     estimates = False
     needs_smoothness = False
 
-    def __init__(self, config: Config, iterate: Vectors) -> None:
-        if iterate.stochastic:
-            raise ConfigError(
-                f"update 'auto' needs a function of x alone, and {iterate.objective.name} draws a "
-                "mini-batch a step; give update='sgd' with a step and eta"
-            )
+    def __init__(self, config: Config, iterate: Vectors, evaluator: Evaluator = SERIAL) -> None:
         self.config = config
         self.iterate = iterate
+        self.evaluator = evaluator
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.grid = budget_grid(config.budget, config.points)
         self.newest: LaneState | None = None
@@ -56,7 +54,7 @@ class AutoLane:
     @gradient_free
     def init(self) -> LaneState:
         """The state after the value at the start, which is the first that is charged."""
-        return run(self.begin())
+        return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
         """The same as a program."""
@@ -95,7 +93,7 @@ class AutoLane:
     @gradient_free
     def step(self, state: LaneState) -> LaneState:
         """Everything that can be evaluated side by side, and what follows from it."""
-        return run(self.stepping(state))
+        return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """The same as a program."""
@@ -136,8 +134,8 @@ class AutoLane:
         goal = self.config.budget if until is None else until
         self.newest = state
         while self.spent(state) < goal and self.status(state) == RUNNING:
-            self.newest = state = run(self.stepping(state))
-        return run(self.ending(state))
+            self.newest = state = self.evaluator.run(self.stepping, state)
+        return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:
         """The state with its end on its curve, where it has ended."""

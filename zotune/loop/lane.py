@@ -6,29 +6,36 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from math import inf
+
 import torch
 from torch import Tensor
 
 from zotune.blocks import Block
+from zotune.blocksizes import FIXED, Last
 from zotune.config import Config
-from zotune.core.budget import Budget, Ledger
+from zotune.core.budget import DIRECTIONS, Budget, Ledger
 from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses, next_point
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import ESTIMATORS, require_possible
-from zotune.iterates import Answer, Iterate, Program, View, run
+from zotune.evaluators import SERIAL, Evaluator
+from zotune.iterates import Answer, Iterate, Program, View
 from zotune.iterates.vectors import finite, some_are_equal
-from zotune.loop.curvature import estimate_curvature, probes_for, probing_cost
+from zotune.loop.checks import Checks
 from zotune.loop.gradient_free import gradient_free
-from zotune.loop.noise import LOOKS, alike, refuse_noise
-from zotune.steps import LEVEL, StepRule, schedule_factor
+from zotune.loop.recording import Recorder
+from zotune.steps import LEVEL, Line, StepRule, schedule_factor
+from zotune.updates.motion import Motion
 
-PROBING = -1
-"""The step under whose address curvature is probed before the first."""
 LONGEST_WALK = 64
 """The most steps between two checks for values that are not finite."""
+STEP_MEMORY, CENTER, NEXT_Q = "step.", "center", "q.next"
+"""In a state's memory: what the step rule remembers, f(x) where it is known before the step, and
+the size of the next block."""
 
 
 class Lane:
@@ -37,30 +44,34 @@ class Lane:
     Args:
         config: the checked configuration.
         iterate: where x lives.
+        evaluator: who answers its requests.
     """
 
-    def __init__(self, config: Config, iterate: Iterate) -> None:
+    def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
         self.config = config
         self.iterate = iterate
+        self.evaluator = evaluator
         self.estimator = ESTIMATORS[config.estimator]
-        self.update = config.named_update
-        self._move = self.update.bound(config.momentum)
-        require_possible(self.estimator, iterate.directions, config.q, iterate.dim)
+        self.motion = Motion(config.named_update, self.estimator, config.momentum)
+        self.blocks = config.block_rule
+        require_possible(self.estimator, iterate.directions, self.blocks.most, iterate.dim)
         self.budget = Budget(config.budget, config.count, iterate.difference)
-        self.budget.require(
-            self.budget.cost(config.q), f"one step ({config.difference} with q={config.q})"
-        )
         self._rules: dict[int, StepRule] = {}
         self.rule = self._rule(iterate.dim)
+        self.searches = self.rule.entry.most_trials > 0
+        """Whether steps are tried before they are taken."""
+        self.budget.require(
+            self._cost(self.blocks.next(0, None)),
+            f"one step ({config.difference} with q={config.q})",
+        )
         self.grid = budget_grid(config.budget, config.points)
         self.known_smoothness = config.L or iterate.smoothness
         """L as given, or as the objective knows it; None where it is estimated."""
         self._check_smoothness()
         self.estimates = self.rule.needs_smoothness and self.known_smoothness is None
         self._scheduled = config.schedule != LEVEL or config.warmup > 0
-        self.remembers_best = not (iterate.pure or iterate.stochastic)
-        """Whether every charged value may be of the best point. Values of a mini-batch are not
-        losses; of pure objectives, which are cheap, only recorded points are compared."""
+        self.recorder = Recorder(config, iterate, self.budget)
+        self.checks = Checks(config, iterate, self.recorder)
         self.newest: LaneState | None = None
         """The state after the last whole step, for a caller whose objective has raised."""
 
@@ -76,7 +87,7 @@ class Lane:
     @gradient_free
     def init(self) -> LaneState:
         """The state before the first step: its loss looked at, curvature probed where needed."""
-        return run(self.begin())
+        return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
         """The same as a program."""
@@ -92,7 +103,7 @@ class Lane:
             best_loss=like.clone().fill_(torch.inf),
             diverged=torch.zeros(self.iterate.replicates, dtype=torch.bool, device=like.device),
             inverse_smoothness=like[:, None].to(own["x"].dtype),
-            slots=self.iterate.new_slots(self.update.slots),
+            slots=self.iterate.new_slots(self.motion.slots),
         )
         request = self.iterate.look(state)
         assert request is not None  # all replicates run
@@ -100,94 +111,256 @@ class Lane:
         loss = answer.values
         if not bool(loss.isfinite().all()):
             raise ObjectiveError(self.iterate.start_error(loss))
-        state = self._looked(state, answer).but(loss=loss, start_loss=loss, best_loss=loss)
+        state = self.recorder.looked(state, answer).but(loss=loss, start_loss=loss, best_loss=loss)
         if not self.iterate.looks_on_grid:
-            state = self._recorded(state, self._observation(state))
+            state = self.recorder.recorded(state, self.recorder.observation(state))
         return (yield from self.adopting(state))
 
     @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
         """A state, maybe of another configuration, made ready to continue under this one."""
-        return run(self.adopting(state))
+        return self.evaluator.run(self.adopting, state)
 
     def adopting(self, state: LaneState) -> Program[LaneState]:
         """The same as a program.
 
-        L is as given, as the objective knows it, as the state knows it, or estimated and charged.
+        Vectors and numbers that another update, step or block-size rule has left begin anew. L is
+        as given, as the objective knows it, as the state knows it, or estimated and charged.
         """
-        if state.slots.keys() != set(self.iterate.new_slots(self.update.slots)):
-            state = state.but(slots=self.iterate.new_slots(self.update.slots))
+        if state.slots.keys() != set(self.iterate.new_slots(self.motion.slots)):
+            state = state.but(slots=self.iterate.new_slots(self.motion.slots))
+        state = state.but(memory=dict(self._memory(state.memory)))
         if self.known_smoothness is not None:
             inverse = torch.full_like(state.inverse_smoothness, 1 / self.known_smoothness)
             return state.but(inverse_smoothness=inverse)
         unknown = bool(state.inverse_smoothness.isnan().any())
         if unknown and self.rule.needs_smoothness:
-            return (yield from self._probed(state))
+            return (yield from self.checks.smoothness(state))
         return state
+
+    def _memory(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """What of a state's memory this configuration uses."""
+        for name, value in memory.items():
+            ours = name != CENTER or self.searches
+            if ours and not name.startswith(STEP_MEMORY) and name != NEXT_Q:
+                yield name, value
+        for name, first in self.rule.entry.memory.items():
+            key = f"{STEP_MEMORY}{self.rule.name}.{name}"
+            yield key, memory.get(key, torch.tensor([first], dtype=torch.float64))
+        if self.blocks.sees_values and NEXT_Q in memory:
+            yield NEXT_Q, memory[NEXT_Q]
 
     @gradient_free
     def step(self, state: LaneState) -> LaneState:
-        """One step of zeroth-order descent: v along U, c from v and U, x ← x − η U c."""
+        """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
         self.iterate.require_at(state)
-        return run(self.stepping(state))
+        return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """The same as a program."""
-        q = self.budget.block(state.ledger, self.config.q)
+        q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.block(view, q)
-        spent = self.spent(state)
-        records = crosses(self.grid, spent, spent + self.budget.cost(q))
+        spent, center = self.spent(state), state.memory.get(CENTER)
+        most = self._cost(q) + max(0, self.rule.entry.most_trials - 1)
+        records = crosses(self.grid, spent, spent + most)
         if not self.iterate.looks_on_grid:  # a look would be replaced by what is known without
             records = records and state.curve.last_spent < spent
-        answer = yield self.iterate.probes(state, view, block, records=records)
+        answer = yield self.iterate.probes(
+            state, view, block, records=records, center=center is None
+        )
+        if center is not None:
+            values = answer.values
+            if self.iterate.difference.knows_center:
+                values = torch.cat([center[:, None].to(values), values], dim=1)
+            answer = Answer(values, answer.gradient)
         return (yield from self._taken(state, view, block, answer, records=records))
+
+    def _block_size(self, state: LaneState) -> int:
+        """The size of the next block: by the rule, and by what is left; 0 for nothing."""
+        if NEXT_Q in state.memory:
+            q = int(state.memory[NEXT_Q])
+        else:
+            q = self.blocks.next(state.steps, None)
+        if not self.searches:
+            return self.budget.block(state.ledger, q)
+        left = self.config.budget - self.spent(state)
+        while q and self._cost(q, known=CENTER in state.memory) > left:
+            q = min(q - 1, left)
+        return q
+
+    def _cost(self, q: int, *, known: bool = False) -> int:
+        """What a step takes from the budget at least; with f(x) ``known`` that is not paid again.
+
+        A trial is a query of its own under either way of counting.
+        """
+        if not self.searches:
+            return self.budget.cost(q)
+        difference = self.iterate.difference
+        if self.config.count == DIRECTIONS:
+            return q + 1
+        return difference.evaluations(q) - (difference.per_step if known else 0) + 1
 
     def _taken(
         self, state: LaneState, view: View, block: Block, answer: Answer, *, records: bool
     ) -> Program[LaneState]:
         """The state after a step with these values, which is recorded before it moves if told."""
         values, spent = answer.values, self.spent(state)
-        first = state.loss
-        state, failed = self._without_lost(state, view, block, values)
-        v = self.iterate.difference.quotient(values, self.iterate.mu)
-        if self.config.clip is not None:
-            v = v.clamp(-self.config.clip, self.config.clip)
-        if failed is not None:
-            v = v.masked_fill(failed[:, None], 0)
+        first, known = state.loss, CENTER in state.memory
+        failed = None
+        if not self.searches:
+            state, failed = self._without_lost(state, view, block, values)
+        v = self._differences(state, view, block, values, failed)
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
 
         state = self.iterate.saw(state, values)
-        if self.remembers_best:
-            state = self._with_best(state, block, values)
+        if self.recorder.remembers_best:
+            state = self.recorder.with_best(state, block, values)
         if records:
-            loss = values[:, 0] if self.iterate.sees_loss else None
-            state, seen = yield from self._observed(
+            loss = values[:, 0] if self.iterate.sees_loss else state.memory.get(CENTER)
+            state, seen = yield from self.recorder.observed(
                 state, loss, answer.gradient, look=self.iterate.looks_on_grid
             )
-            seen = self._diagnosed(state, seen, block, values, v, c, ended=ended)
-            state = self._recorded(state, seen)
-            if not state.steps and failed is None:
-                state = yield from self._check_noise(state, first, v)
+            seen = self.recorder.diagnosed(state, seen, block, values, v, c, ended=ended)
+            state = self.recorder.recorded(state, seen)
+            if not state.steps and failed is None and not (self.estimates or self.searches):
+                state = yield from self.checks.noise(state, first, v)
         elif self.iterate.sees_loss:
             last = values.select(1, 0)
             state = state.but(
                 loss=last if failed is None else torch.where(failed, state.loss, last)
             )
         state = self.iterate.averaged(state, lambda: self.rule.weight(view.step, block.q))
+        evaluations = self.iterate.difference.evaluations(block.q)
+        evaluations -= self.iterate.difference.per_step if known else 0
+        state = state.but(ledger=state.ledger.charge(block.q, evaluations))
+        if self.blocks.sees_values and not ended:
+            state = self._with_next_q(state, view, block, v, c)
         if not ended:
-            eta = self._eta(view.step, block.q, spent, view.dim)
-            state = self.iterate.move(
-                state, view, block, self._scaled(state, c), eta, self.update, self._move
-            )
+            state = yield from self._moved(state, view, block, values, v, c, spent)
         else:
             self.iterate.stay(view.step + 1)
-        return state.but(
-            steps=state.steps + 1,
+        return state.but(steps=state.steps + 1, q=block.q)
+
+    def _differences(
+        self, state: LaneState, view: View, block: Block, values: Tensor, failed: Tensor | None
+    ) -> Tensor:
+        """v from a step's values: clipped, without failures, less what the estimator remembers."""
+        v = self.iterate.difference.quotient(values, self.iterate.mu)
+        if self.searches:
+            v = torch.where(v.isfinite(), v, 0)
+        if self.config.clip is not None:
+            v = v.clamp(-self.config.clip, self.config.clip)
+        if failed is not None:
+            v = v.masked_fill(failed[:, None], 0)
+        if self.motion.remembers:
+            v = v - self.iterate.explained(state, view, block).to(v)
+        return v
+
+    def _with_next_q(
+        self, state: LaneState, view: View, block: Block, v: Tensor, c: Tensor
+    ) -> LaneState:
+        """The state that knows the size of the next block."""
+        last = Last(block.q, view.dim, v[0], c[0], block)
+        size = torch.tensor(self.blocks.next(view.step + 1, last))
+        return state.but(memory={**state.memory, NEXT_Q: size})
+
+    def _moved(
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        values: Tensor,
+        v: Tensor,
+        c: Tensor,
+        spent: int,
+    ) -> Program[LaneState]:
+        """The state after x has moved by the step rule, or has stayed where no step was good."""
+        if self.rule.entry.search is None:
+            eta = self._eta(view.step, block.q, spent, view.dim)
+            return self.iterate.move(state, view, block, self._scaled(state, c), eta, self.motion)
+        return (yield from self._searched(state, view, block, values, v, c, spent))
+
+    def _searched(
+        self,
+        state: LaneState,
+        view: View,
+        block: Block,
+        values: Tensor,
+        v: Tensor,
+        c: Tensor,
+        spent: int,
+    ) -> Program[LaneState]:
+        """The same by a rule that depends on values: what it asks for is evaluated and charged."""
+        memory = self._step_memory(state)
+        center, tried = self._center(state, values), dict[float, tuple[float, Tensor]]()
+        plain, last = float((v * c).sum()), [0.0]
+        factor = self._schedule(spent, block.q)
+        line = Line(
+            eta=self.rule.entry.default_eta if self.config.eta is None else self.config.eta,
+            t=view.step,
             q=block.q,
-            ledger=state.ledger.charge(block.q, self.iterate.difference.evaluations(block.q)),
+            dim=view.dim,
+            value=float(center),
+            rounding=8 * torch.finfo(values.dtype).eps * abs(float(center)),
+            v=v[0],
+            first=lambda: self.iterate.short_step(state, view, block, c, self.motion),
+            natural=self.motion.update.natural,
+            memory=memory,
+            slope=lambda: plain if self.motion.plain else last[0],
         )
+        assert self.rule.entry.search is not None  # asked before
+        search = self.rule.entry.search(line)
+        try:
+            eta = next(search)
+            while True:
+                if self.config.budget - self.spent(state) < 1:
+                    eta = search.send(inf)
+                    continue
+                trial = self.iterate.attempt(state, view, block, c, eta * factor, self.motion)
+                value = (yield trial.request).values[:, 0]
+                if not self.motion.plain:
+                    last[0] = trial.decrease() / eta
+                tried[eta] = float(value), value
+                state = state.but(ledger=state.ledger.charge(1, 1))
+                eta = search.send(float(value) if bool(value.isfinite()) else inf)
+        except StopIteration as end:
+            chosen = end.value
+        state = self._with_step_memory(state, memory)
+        if chosen is None:
+            state = self.iterate.rejected(state, view)
+            return self._knowing(state, center)
+        state = self.iterate.move(state, view, block, c, chosen * factor, self.motion)
+        return self._knowing(state, tried[chosen][1]) if chosen in tried else state
+
+    def _center(self, state: LaneState, values: Tensor) -> Tensor:
+        """f(x) as the step sees it; of central differences on a mini-batch, their mean."""
+        if self.iterate.difference.knows_center:
+            return values[:, 0]
+        return values.mean(-1) if self.iterate.stochastic else state.loss
+
+    def _knowing(self, state: LaneState, value: Tensor) -> LaneState:
+        """The state that knows f at its x, where the next step sees the same f."""
+        if self.iterate.stochastic or not self.searches:
+            return state
+        better = value < state.best_loss
+        return state.but(
+            loss=value,
+            best_loss=torch.where(better, value, state.best_loss),
+            best_x=torch.where(better[:, None], state.x, state.best_x),
+            memory={**state.memory, CENTER: value},
+        )
+
+    def _step_memory(self, state: LaneState) -> dict[str, float]:
+        """What the step rule remembers, as numbers."""
+        prefix = f"{STEP_MEMORY}{self.rule.name}."
+        return {name: float(state.memory[prefix + name]) for name in self.rule.entry.memory}
+
+    def _with_step_memory(self, state: LaneState, memory: Mapping[str, float]) -> LaneState:
+        prefix = f"{STEP_MEMORY}{self.rule.name}."
+        kept = {prefix + k: torch.tensor([v], dtype=torch.float64) for k, v in memory.items()}
+        return state.but(memory={**state.memory, **kept})
 
     def _without_lost(
         self, state: LaneState, view: View, block: Block, values: Tensor
@@ -214,18 +387,6 @@ class Lane:
         diverged = state.diverged | failed
         return state.but(diverged=diverged, lost=int(diverged.sum()), loss=loss), failed
 
-    def _with_best(self, state: LaneState, block: Block, values: Tensor) -> LaneState:
-        """The state that remembers the best point of all whose values were charged."""
-        lowest, at = values.masked_fill(~values.isfinite(), torch.inf).min(-1)
-        better = (lowest < state.best_loss) & ~state.diverged
-        if not bool(better.any()):
-            return state
-        points = self.iterate.points_at(state, block, at)
-        return state.but(
-            best_loss=torch.where(better, lowest, state.best_loss),
-            best_x=torch.where(better[:, None], points, state.best_x),
-        )
-
     @gradient_free
     def advance(self, state: LaneState, until: int | None = None) -> LaneState:
         """Step until so much is spent, or until nothing more can be; the end is recorded."""
@@ -234,8 +395,9 @@ class Lane:
         self.newest = state
         while self.spent(state) < goal and self.status(state) == RUNNING:
             walked = self._walked(state, goal)
-            self.newest = state = run(self.stepping(state)) if walked is None else walked
-        return run(self.ending(state))
+            state = self.evaluator.run(self.stepping, state) if walked is None else walked
+            self.newest = state
+        return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:
         """The state with its end on its curve, where it has ended."""
@@ -243,15 +405,15 @@ class Lane:
         done = state.curve.last_spent == self.spent(state) and looked
         if self.status(state) == RUNNING or done:
             return state
-        state, seen = yield from self._observed(state, look=True, ends=True)
-        return self._recorded(state, seen)
+        state, seen = yield from self.recorder.observed(state, look=True, ends=True)
+        return self.recorder.recorded(state, seen)
 
     def _walked(self, state: LaneState, goal: int) -> LaneState | None:
         """The state after steps that no curve shows, where the iterate has a fast way for them."""
         count = self._unseen(state, goal)
         if not count:
             return None
-        q, steps = self.config.q, range(state.steps, state.steps + count)
+        q, steps = self.blocks.most, range(state.steps, state.steps + count)
         etas = [self._eta(t, q, 0, self.iterate.dim) for t in steps]
         walked = self.iterate.walk(
             state.x, steps, q, etas, lambda v, b: self._scaled(state, self._coefficients(v, b))
@@ -267,22 +429,24 @@ class Lane:
         """The state after so many steps, or after one that has lost a replicate."""
         lost = state.lost
         while count and state.lost == lost:
-            state, count = run(self.stepping(state)), count - 1
+            state, count = self.evaluator.run(self.stepping, state), count - 1
         return state
 
     def _unseen(self, state: LaneState, goal: int) -> int:
         """How many steps can be walked before one is recorded or the goal is reached."""
         if not self._walks or state.lost:
             return 0
-        spent, cost = self.spent(state), self.budget.cost(self.config.q)
+        spent, cost = self.spent(state), self.budget.cost(self.blocks.most)
         to_grid = next_point(self.grid, spent) - spent
         return min(to_grid // cost, -(-(goal - spent) // cost), LONGEST_WALK)
 
     @property
     def _walks(self) -> bool:
         """Whether plain steps need not be looked at one by one."""
-        plain = self.update.plain and self.config.clip is None and not self._scheduled
-        return plain and self.iterate.pure and not self.iterate.stochastic
+        plain = self.motion.plain and self.config.clip is None and not self._scheduled
+        plain = plain and self.blocks.entry.name == FIXED and self.rule.entry.search is None
+        fuses = self.evaluator.in_process and self.iterate.pure
+        return plain and fuses and not self.iterate.stochastic
 
     def spent(self, state: LaneState) -> int:
         """Spent budget, in the unit of ``count``."""
@@ -292,12 +456,12 @@ class Lane:
         """running, exhausted, or diverged when all replicates have."""
         if state.lost == self.iterate.replicates:
             return DIVERGED
-        return RUNNING if self.budget.block(state.ledger, self.config.q) else EXHAUSTED
+        return RUNNING if self._block_size(state) else EXHAUSTED
 
     @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
         """What is known of the state as it is, and the state that has counted this look."""
-        return run(self.reporting(state))
+        return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
         """The same as a program."""
@@ -305,112 +469,13 @@ class Lane:
         if self.iterate.looks_on_grid:
             if state.curve.last_spent == self.spent(state):
                 return state, state.curve[-1]
-            return (yield from self._observed(state, look=True))
+            return (yield from self.recorder.observed(state, look=True))
         if state.looked < self.spent(state) and not state.lost:
-            state, seen = yield from self._observed(state, look=True)
-            state = self._recorded(state, seen)
+            state, seen = yield from self.recorder.observed(state, look=True)
+            state = self.recorder.recorded(state, seen)
         elif state.curve.last_spent < self.spent(state):
-            state = self._recorded(state, self._observation(state))
+            state = self.recorder.recorded(state, self.recorder.observation(state))
         return state, state.curve[-1]
-
-    def _observed(
-        self,
-        state: LaneState,
-        loss: Tensor | None = None,
-        gradient: Tensor | None = None,
-        *,
-        look: bool,
-        ends: bool = False,
-    ) -> Program[tuple[LaneState, Observation]]:
-        """What is known at x, and the state that remembers the best of it.
-
-        The loss is looked at, if told, unless it is known already. A loss that is not finite is
-        divergence where the run ``ends``. Before, only what a step evaluates tells: a run must not
-        depend on where it is looked at.
-        """
-        if loss is None and look:
-            request = self.iterate.look(state)
-            if request is None:
-                loss = torch.full_like(state.loss, torch.nan)
-            else:
-                answer = yield request
-                state, loss = self._looked(state, answer), answer.values
-                gradient = answer.gradient if gradient is None else gradient
-        if loss is not None:
-            state = self._with_loss(state, loss, ends=ends)
-        return state, self._observation(state, gradient)
-
-    def _looked(self, state: LaneState, answer: Answer) -> LaneState:
-        """The state that has counted a look."""
-        return state.but(
-            ledger=state.ledger.monitor(),
-            looked=self.spent(state),
-            metrics={**state.metrics, **answer.metrics},
-        )
-
-    def _with_loss(self, state: LaneState, loss: Tensor, *, ends: bool) -> LaneState:
-        """The state that has seen this loss."""
-        if state.lost or not finite(loss):
-            known = loss.isfinite() & ~state.diverged
-            if ends:
-                state = state.but(diverged=~known, lost=int((~known).sum()))
-            loss = torch.where(known, loss, state.loss)
-            better = known & (loss < state.best_loss)
-        else:
-            loss, better = loss.clone(), loss < state.best_loss
-        return state.but(
-            loss=loss,
-            best_loss=torch.where(better, loss, state.best_loss),
-            best_x=_chosen(better, state.x, state.best_x),
-        )
-
-    def _observation(self, state: LaneState, gradient: Tensor | None = None) -> Observation:
-        loss = state.loss
-        if state.lost:
-            loss = torch.where(state.diverged, torch.maximum(state.start_loss, loss), loss)
-        tensors = {"loss": loss, "best_loss": state.best_loss, "diverged": state.diverged}
-        tensors |= self.iterate.observed(state, gradient)
-        if self.config.diagnostics:
-            unknown = loss.new_full((1,), torch.nan)
-            tensors = dict.fromkeys(("snr", "cosine", "unmoved"), unknown) | tensors
-        return Observation(
-            queries=state.ledger.queries,
-            evaluations=state.ledger.evaluations,
-            monitored=state.ledger.monitored,
-            steps=state.steps,
-            q=state.q,
-            spent=self.spent(state),
-            tensors=tensors,
-        )
-
-    def _recorded(self, state: LaneState, seen: Observation) -> LaneState:
-        return self.iterate.recorded(state).but(curve=state.curve.append(seen))
-
-    def _diagnosed(
-        self,
-        state: LaneState,
-        seen: Observation,
-        block: Block,
-        values: Tensor,
-        v: Tensor,
-        c: Tensor,
-        *,
-        ended: bool,
-    ) -> Observation:
-        """Means over replicates: signal over rounding in v, cosine with ∇f, weights mu misses."""
-        if not self.config.diagnostics or ended:
-            return seen
-        rounding = torch.finfo(values.dtype).eps * values.abs().mean(-1) / self.iterate.mu
-        snr = (v.square().mean(-1).sqrt() / rounding).mean()
-        gradient = self.iterate.gradient(state)
-        cosine = torch.full_like(snr, torch.nan)
-        if gradient is not None:
-            estimate = block.combine(c)
-            cosine = torch.cosine_similarity(gradient, estimate, dim=-1).mean()
-        unmoved = self.iterate.unmoved(state)
-        told = {"snr": snr, "cosine": cosine.to(snr), "unmoved": unmoved.to(snr)}
-        tensors = {**seen.tensors, **{name: value.view(1) for name, value in told.items()}}
-        return Observation(**{**seen.__dict__, "tensors": tensors})
 
     def _coefficients(self, v: Tensor, block: Block) -> Tensor:
         """c from v, which may have more digits than x."""
@@ -423,74 +488,36 @@ class Lane:
         rule = self._rule(dim)
         eta = rule.size(t, q)
         if self._scheduled:
-            budget, after = self.config.budget, spent + self.budget.cost(q)
-            eta *= schedule_factor(
-                self.config.schedule, self.config.warmup, spent / budget, after / budget
-            )
+            eta *= self._schedule(spent, q)
         if rule.needs_smoothness and self.known_smoothness is not None:
             return eta / self.known_smoothness
         return eta
+
+    def _schedule(self, spent: int, q: int) -> float:
+        """What the schedule multiplies the step by."""
+        if not self._scheduled:
+            return 1.0
+        budget, after = self.config.budget, spent + self.budget.cost(q)
+        c = self.config
+        return schedule_factor(c.schedule, c.warmup, spent / budget, after / budget)
 
     def _rule(self, dim: int) -> StepRule:
         """How far to go along an estimate in R^dim."""
         if dim not in self._rules:
             c = self.config
             self._rules[dim] = StepRule(
-                c.step, c.eta, c.q, dim, self.estimator, self.iterate.directions
+                c.step,
+                c.eta,
+                self.blocks.next(0, None),
+                dim,
+                self.estimator,
+                self.iterate.directions,
             )
         return self._rules[dim]
 
     def _scaled(self, state: LaneState, c: Tensor) -> Tensor:
         """c, times 1/L where that is estimated for each replicate."""
         return c * state.inverse_smoothness if self.estimates else c
-
-    def _probed(self, state: LaneState) -> Program[LaneState]:
-        """The state with L estimated around its points."""
-        probes = min(probes_for(self.config.q, self.config.budget), self.iterate.dim)
-        ledger = state.ledger.charge(*probing_cost(probes))
-        needed = self.budget.spent(ledger) + self.budget.cost(1)
-        self.budget.require(needed, "an estimate of L and one step")
-        if state.curve.last_spent < self.spent(state):
-            state, seen = yield from self._observed(state, state.loss, look=True)
-            state = self._recorded(state, seen)
-        view = View(PROBING, self.iterate.dim)
-        block, mu = self.iterate.block(view, probes), self.config.mu
-        found = yield from estimate_curvature(
-            lambda points: self.iterate.trial(state, view, points), state.x, block, mu
-        )
-        state = state.but(ledger=ledger)
-        if not state.steps and not self.iterate.stochastic:
-            changes = {"its curvature": found.bend} | self._differences(found.slope)
-            state = yield from self._look_again(state, found.center, changes)
-        inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
-        return state.but(inverse_smoothness=inverse)
-
-    def _check_noise(self, state: LaneState, once: Tensor, v: Tensor) -> Program[LaneState]:
-        """The state, unless its loss, seen ``once`` before, tells that v is noise."""
-        if self.iterate.stochastic or self.estimates:
-            return state
-        changes = self._differences(v.square().mean(-1).sqrt())
-        return (yield from self._look_again(state, once, changes))
-
-    def _differences(self, slope: Tensor) -> dict[str, Tensor]:
-        """How much f changes over mu, by name, unless mu was chosen knowingly."""
-        mu = self.iterate.mu
-        return {} if self.config.mu else {f"differences over mu={mu:g}": slope * mu}
-
-    def _look_again(
-        self, state: LaneState, other: Tensor, changes: dict[str, Tensor]
-    ) -> Program[LaneState]:
-        """The state that has looked for noise, if its loss differs from another at its points."""
-        if not changes or alike(state.loss, other):
-            return state
-        looks = [state.loss, other]
-        for _ in range(LOOKS):
-            request = self.iterate.look(state)
-            assert request is not None  # all replicates run
-            looks.append((yield request).values)
-        for what, size in changes.items():
-            refuse_noise(torch.stack(looks, dim=-1), size, what)
-        return state.but(ledger=state.ledger.monitor(LOOKS))
 
     def _numbers(self, value: float) -> Tensor:
         """One number a replicate."""
@@ -504,8 +531,3 @@ class Lane:
                 "step 'theory' needs the smoothness L, which is not estimated for the weights of "
                 "a model; give L, or step='constant' with eta"
             )
-
-
-def _chosen(better: Tensor, x: Tensor, best_x: Tensor) -> Tensor:
-    """Points of the replicates that are better than ever, and the best ones of the others."""
-    return x if bool(better.all()) else torch.where(better[:, None], x, best_x)

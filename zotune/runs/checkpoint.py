@@ -15,7 +15,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from zotune.core.budget import Ledger
+from zotune.config import Config
+from zotune.core.budget import DIRECTIONS, Ledger
 from zotune.core.curve import Curve
 from zotune.core.files import write_tensors
 from zotune.core.state import LaneState, State
@@ -23,7 +24,6 @@ from zotune.errors import CheckpointError
 from zotune.iterates.weights import WEIGHTS
 from zotune.loop import Loop
 from zotune.runs.old_formats import from_format_1
-from zotune.steps import AUTO
 
 FORMAT = 2
 _PLAIN = ("steps", "lost", "q", "looked")
@@ -70,9 +70,10 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
     """A state made ready for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
-    if (header["notes"]["config"]["update"] == AUTO) != loop.config.chooses:
+    chooses = Config(**header["notes"]["config"]).chooses
+    if chooses != loop.config.chooses:
         raise CheckpointError(
-            f"{path} belongs to another run: only one of the two has update='auto'"
+            f"{path} belongs to another run: only one of the two leaves everything to the descent"
         )
     state = _state(path, header, tensors)
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
@@ -96,6 +97,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def read_header(path: Path) -> dict[str, Any]:
     """What a checkpoint says of itself; a damaged or foreign file is refused."""
     return read(path, without="")[0]
+
+
+def charged_in(path: Path) -> int:
+    """What all replicates of a saved run have spent together, in the unit of its count."""
+    header = read_header(path)
+    config, lanes = header["notes"]["config"], header["lanes"]
+    counted = "queries" if config["count"] == DIRECTIONS else "evaluations"
+    rows = int(config["replicates"]) // len(lanes)
+    return sum(int(lane["ledger"][counted]) * rows for lane in lanes)
 
 
 def read(

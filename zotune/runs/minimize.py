@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+import torch
 
 from zotune.config import Config, parse_config
-from zotune.core.budget import EVALUATIONS
 from zotune.core.code import code_of
 from zotune.core.curve import ENDS
 from zotune.core.names import RUNNING, STOPPED
@@ -30,10 +30,14 @@ from zotune.objectives import (
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run
-from zotune.steps import AUTO
+from zotune.runs.sources import Factory, Source, with_data
+from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
-Problem = Objective | WeightsObjective | str | Mapping[str, Any] | Callable[[Tensor], Any]
+if TYPE_CHECKING:
+    from zotune.evaluators.ray_workers import RayWorkers
+
+Problem = Objective | WeightsObjective | Factory | str | Mapping[str, Any] | Callable[..., Any]
 
 
 def minimize(
@@ -41,6 +45,7 @@ def minimize(
     x0: Any = None,
     *,
     budget: int,
+    data: Any = None,
     bounds: tuple[Any, Any] | None = None,
     failures: tuple[type[BaseException], ...] = (),
     target: float | None = None,
@@ -48,6 +53,7 @@ def minimize(
     on_report: Callable[[dict[str, Any]], None] | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    worker: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> Run:
     """Minimise a function with its values only, within a budget of evaluations.
@@ -60,10 +66,11 @@ def minimize(
 
     Args:
         objective: a function of one vector if ``x0`` is given, an Objective (see
-            ``zotune.objective``), a problem's name or mapping, or a WeightsObjective, whose module
-            is moved.
+            ``zotune.objective``), a problem's name or mapping, a ``zotune.factory``, which is
+            called in every process that evaluates, or a WeightsObjective, whose module is moved.
         x0: the start, (d,) or (replicates, d); the objective's own unless given.
         budget: what may be spent; never overspent. Evaluations, unless ``count`` is directions.
+        data: given to a plain function, as ``fn(x, data)``, or to a factory.
         bounds: (low, high), numbers or vectors; points and probes stay inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
         target: stop at the first report whose best loss is at most this.
@@ -72,8 +79,10 @@ def minimize(
         checkpoint: a file to save the state to: at the start, at every report, and where the
             objective raises or the run is interrupted. A run that finds it continues.
         progress: whether a bar is shown; in a terminal unless given.
+        worker: what each of the ``workers`` gets, such as ``{"cpu": 0.5, "gpu": 0.25}``; one CPU
+            unless given.
         settings: keys of the configuration: estimator, q, step, eta, L, mu, difference,
-            directions, count, replicates, seed, report_every, …
+            directions, count, replicates, seed, report_every, workers, …
 
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve``, ``status`` and ``message``.
@@ -86,14 +95,22 @@ def minimize(
     >>> run.status, run.x.shape, bool(run.best_loss < run.curve.loss[0])
     ('exhausted', torch.Size([1, 20]), True)
     """
-    found, problem = as_objective(objective, x0, failures)
     told: dict[str, Any] = {"budget": budget} | settings
-    bounds = bounds if bounds is not None else getattr(found, "bounds", None)
-    told |= {} if bounds is None else {"bounds": bounds}
-    config = parse_config(chosen_settings(told, found) | {"problem": problem})
-    loop = Loop(config, found, x0)
-    about = {"code": code_of(found), "start": loop.iterate.start_digest()}
-    with Bar(loop.config.budget, shown=progress) as bar:
+    count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
+    make = partial(as_objective, objective, x0, failures, data)
+    with ExitStack() as open_:
+        workers, start = None, partial(workers_here, count, partial(_first, make), worker)
+        if count and isinstance(objective, Factory):
+            workers = open_.enter_context(start())
+        found, problem = make() if workers is None else _known(workers, make)
+        bounds = bounds if bounds is not None else getattr(found, "bounds", None)
+        told |= {} if bounds is None else {"bounds": bounds}
+        config = parse_config(told | {"problem": problem})
+        loop = Loop(config, found, x0)
+        if count:
+            serve(workers or open_.enter_context(start()), loop, x0)
+        about = {"code": _code(objective, found), "start": loop.iterate.start_digest()}
+        bar = open_.enter_context(Bar(loop.config.budget, shown=progress))
         return finish(
             loop,
             on_report=on_report,
@@ -104,18 +121,19 @@ def minimize(
         )
 
 
-FREE = {
-    *("budget", "bounds", "scale", "count", "replicates", "replicate", "seed", "report_every"),
-    "points",
-}
-"""Settings that leave it to the run how it descends."""
+def _first(make: Callable[[], tuple[Any, Any]]) -> Any:
+    """The objective alone."""
+    return make()[0]
 
 
-def chosen_settings(told: Mapping[str, Any], found: Any = None) -> dict[str, Any]:
-    """The settings of a run; where none says how to descend, and it can be chosen, it is."""
-    chooses = not (told.keys() - FREE) and not getattr(found, "draws_batches", False)
-    auto = {"update": AUTO, "step": AUTO, "count": EVALUATIONS} if chooses else {}
-    return auto | dict(told)
+def _known(workers: RayWorkers, make: Callable[[], tuple[Any, Any]]) -> Any:
+    """What the workers say of their objective; a model is needed here, too."""
+    found = workers.describe()
+    return make() if found is None else (found, {"name": found.name, "dim": found.dim})
+
+
+def _code(target: Problem, found: Any) -> str:
+    return code_of(target.fn if isinstance(target, Factory) else found)
 
 
 @dataclass(frozen=True)
@@ -223,13 +241,23 @@ def _require_same_run(
 
 
 def as_objective(
-    target: Problem, x0: Any = None, failures: tuple[type[BaseException], ...] = ()
+    target: Problem,
+    x0: Any = None,
+    failures: tuple[type[BaseException], ...] = (),
+    data: Any = None,
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
     """The objective and the mapping by which the configuration knows it."""
     if failures and not _is_plain(target):
         raise ConfigError(
             "failures are for a plain function; for an objective of yours give them to "
             "zotune.objective(fn, dim, failures=…)"
+        )
+    if isinstance(target, Factory):
+        return as_objective(Source(target).build(data, torch.device("cpu")))
+    if data is not None and not _is_plain(target):
+        raise ConfigError(
+            "data is for a plain function, called fn(x, data), or for a zotune.factory; "
+            f"got data with {type(target).__name__}"
         )
     if isinstance(target, Objective | WeightsObjective):
         return target, {"name": target.name, "dim": target.dim}
@@ -246,8 +274,10 @@ def as_objective(
             "a plain function does not tell its dimension; give x0, "
             "or wrap it with zotune.objective(fn, dim)"
         )
-    return as_objective(objective(target, dimension_of(x0), failures=failures))
+    fn = target if data is None else partial(with_data, target, data)
+    name = Source(target, 1).name
+    return as_objective(objective(fn, dimension_of(x0), failures=failures, name=name))
 
 
 def _is_plain(target: Problem) -> bool:
-    return not isinstance(target, Objective | WeightsObjective | str | Mapping)
+    return not isinstance(target, Objective | WeightsObjective | Factory | str | Mapping)

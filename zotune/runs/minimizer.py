@@ -20,7 +20,6 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
-from zotune.runs.minimize import chosen_settings
 from zotune.runs.run import Run
 
 FORMAT = 1
@@ -85,8 +84,8 @@ class Minimizer:
                 "make one Minimizer for each"
             )
         problem = {"name": "ask-tell", "dim": dimension_of(start)}
-        told = chosen_settings({"budget": budget, **settings})
-        self._begin(parse_config(told | {"problem": problem}), start)
+        told = {"budget": budget, "problem": problem, **settings}
+        self._begin(parse_config(told), start)
 
     def _begin(self, config: Config, start: torch.Tensor) -> None:
         self._start = start

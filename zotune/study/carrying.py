@@ -16,7 +16,7 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.runs.run import load_run
 from zotune.study.model import Study
 from zotune.study.points import setting
-from zotune.study.shape import GRID
+from zotune.study.shape import GRID, RACE
 
 
 def carried(folder: Path, study: Study) -> dict[str, str]:
@@ -41,9 +41,24 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
     return found
 
 
-def extended(study: Study, budget: int | None, trials: int | None) -> Study:
+BEST = "best"
+"""What ``--only`` may name: the trial of a launch with the lowest loss."""
+
+
+def extended(
+    study: Study,
+    budget: int | None = None,
+    trials: int | None = None,
+    total: int | None = None,
+) -> Study:
     """The study with more to spend or more trials."""
     changes: dict[str, Any] = {}
+    if total is not None:
+        if total <= (study.total or 0):
+            raise ConfigError(
+                f"--total must be more than the {study.total} that the launch had, got {total}"
+            )
+        changes["total"] = total
     if budget is not None:
         if budget <= study.budget:
             raise ConfigError(
@@ -51,9 +66,10 @@ def extended(study: Study, budget: int | None, trials: int | None) -> Study:
             )
         changes["budget"] = budget
     if trials is not None:
-        if study.search.algorithm == GRID:
+        if study.search.algorithm in (GRID, RACE):
             raise ConfigError(
-                "--trials is for random and optuna searches; a grid has as many as it has points"
+                "--trials is for random and optuna searches; a grid or a race has as many as it "
+                "has points"
             )
         if trials <= (study.search.trials or 0):
             raise ConfigError(
@@ -62,6 +78,31 @@ def extended(study: Study, budget: int | None, trials: int | None) -> Study:
             )
         changes["search"] = {"algorithm": study.search.algorithm, "trials": trials}
     return Study(**study.to_dict() | changes)
+
+
+def only_best(study: Study, folder: Path, budget: int | None) -> Study:
+    """The best trial of a launch alone, with a larger budget.
+
+    Args:
+        study: of the launch.
+        folder: of the launch.
+        budget: what the trial may have spent in the end, a replicate.
+    """
+    run = load_run(folder)
+    if budget is None or budget <= run.spent:
+        raise ConfigError(
+            f"--only {BEST} needs --budget, more than the {run.spent} that the best trial has "
+            f"spent, got {budget}"
+        )
+    config = run.config.model_dump()
+    data = study.to_dict() | {
+        "budget": budget,
+        "report_every": study.reports_at,
+        "space": {key: [setting(config, key)] for key in study.space},
+        "search": {"algorithm": GRID},
+    }
+    dropped = ("total", "scheduler", "within", "claims", "tuning")
+    return Study(**{key: value for key, value in data.items() if key not in dropped})
 
 
 def points_of(study: Study, known: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from zotune.study.points import MOST, block_problem, check_step, combinations, o
 from zotune.study.shape import (
     GRID,
     OPTUNA,
+    PBT,
     RANDOM,
     TRIALS,
     entry_complaints,
@@ -21,6 +22,7 @@ from zotune.study.shape import (
     shaped,
 )
 from zotune.study.studyfile import Complaint
+from zotune.study.totals import total_complaints, without_race
 
 
 def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
@@ -40,7 +42,9 @@ def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
     if found or isinstance(shape, list):
         return None, list(dict.fromkeys(found))
     study = Study.of(shape)
-    found = [*_replicates(study), *_search(study), *_space(study)]
+    found = [*_population(study), *_replicates(study)]
+    found += [*_search(without_race(study)), *_space(without_race(study))]
+    found += [] if found else list(total_complaints(study))
     found += [] if found else [*_within(study), *tuning_complaints(study), *claim_complaints(study)]
     return study, list(dict.fromkeys(found))
 
@@ -51,6 +55,23 @@ def _replicates(study: Study) -> Iterator[Complaint]:
         yield Complaint(
             ("replicates",), "replicates of a model's weights are trials; say replicates_as: trials"
         )
+
+
+def _population(study: Study) -> Iterator[Complaint]:
+    """What Tune's population-based training cannot do."""
+    if study.scheduler != PBT:
+        return
+    at = ("scheduler",)
+    if study.search.algorithm == OPTUNA:
+        yield Complaint(at, "pbt changes trials by itself, and takes no optuna; use random")
+    if study.replicates_as == TRIALS:
+        yield Complaint(("replicates_as",), "pbt compares all trials; use rows")
+    if study.within:
+        yield Complaint(("within",), "pbt has one population; leave within out")
+    if fixed := [key for key in study.space if key.startswith("problem.")]:
+        yield Complaint(("space", fixed[0]), f"pbt compares all trials, and cannot vary {fixed[0]}")
+    if not study.space:
+        yield Complaint(at, "pbt needs a space, whose settings it changes")
 
 
 def _search(study: Study) -> Iterator[Complaint]:

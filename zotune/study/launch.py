@@ -152,15 +152,20 @@ def extended_launch(
     storage: Path,
     wanted: str | None,
     *,
+    only: str | None = None,
     budget: int | None = None,
-    trials: int | None = None,
+    **more: int | None,
 ) -> Iterator[Launch]:
     """A new launch that goes on from an old one, finished or not, with more to spend."""
-    from zotune.study.carrying import extended
+    from zotune.study.carrying import extended, only_best
 
     folder = _find(study_name, storage.absolute(), wanted, also_finished=True)
     with _locked(folder):
-        study = extended(_study_of(folder), budget, trials)
+        study = _study_of(folder)
+        if only is None:
+            study = extended(study, budget, **more)
+        else:
+            study = only_best(study, folder, budget)
         with new_launch(study, storage, continues=folder.name) as launch:
             yield launch
 

@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
-from zotune.config import Config, parse_config
+from zotune.choosing import resolve
+from zotune.config import FREE, Config, parse_config, with_choices
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
+from zotune.steps import STEPS
 from zotune.study.points import (
+    PROBLEM,
     Axis,
     Point,
     Sampler,
     block_problem,
     combinations,
+    dimension,
     label,
     located,
+    over_weights,
     parse_axis,
     place,
 )
@@ -29,6 +34,7 @@ from zotune.study.shape import (
     FORMAT,
     NAMES,
     OPTUNA,
+    RACE,
     RANDOM,
     TOP,
     TRIALS,
@@ -43,6 +49,7 @@ from zotune.study.studyfile import (
     apply_settings,
     read_document,
 )
+from zotune.study.totals import race_plan
 
 if TYPE_CHECKING:
     from ray import tune
@@ -128,19 +135,26 @@ class Study(Shape):
         fixed = {key: checked(key, value, self.problem) for key, value in self.fixed.items()}
         if self.replicates_as == TRIALS:
             given["replicates"] = 1
+        if self.resources.workers:
+            given["workers"] = self.resources.workers
+        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
+        if not told - FREE:
+            return with_choices(place(given, fixed))
         named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
         return place(named | given, fixed)
 
     @property
     def reports_at(self) -> int:
-        """Spent budget between two reports of a trial."""
+        """Spent budget between two reports of a trial; in a race the first share."""
+        if self.search.algorithm == RACE and self.report_every is None:
+            return race_plan(self).every
         return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
 
     @cached_property
     def trials(self) -> list[Point]:
         """The points of a grid or a random search, in order; Optuna chooses its own."""
         points = self.partition[0]
-        if self.search.algorithm == RANDOM:
+        if self.search.algorithm == RANDOM or (self.search.algorithm == RACE and self.sampled):
             points = list(self._drawn(points))
         if self.replicates_as == TRIALS:
             points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
@@ -155,6 +169,12 @@ class Study(Shape):
     def size(self) -> int:
         """The number of trials."""
         return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def most_workers(self) -> int:
+        """The most evaluation workers that a trial has."""
+        axis = self.axes.get("workers", [self.config.get("workers", 0)])
+        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
 
     @property
     def largest_step(self) -> int:
@@ -284,8 +304,13 @@ DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "proble
 
 
 def _cost(config: Config) -> int:
+    dim = dimension(config.problem)
+    config, _ = resolve(config, dim, batches=over_weights(config.problem))
+    if config.chooses:
+        return min(config.budget, 2 * dim)
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    return min(config.budget, budget.cost(config.q))
+    most = budget.cost(config.block_rule.most) + STEPS[config.step].most_trials
+    return min(config.budget, most)
 
 
 def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Study:

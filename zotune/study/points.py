@@ -10,6 +10,7 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from zotune.choosing import resolve
 from zotune.config import Config
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
@@ -163,12 +164,16 @@ def setting(config: Any, key: str) -> Any:
 
 def block_problem(config: Config) -> str | None:
     """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
-    dim, q = dimension(config.problem), config.q
+    dim = dimension(config.problem)
+    config = _resolved(config, dim)
+    if config.chooses:
+        return None
+    q, most = config.block_rule.next(0, None), config.block_rule.most
     for what, limited in (
         (config.estimator, ESTIMATORS[config.estimator].at_most_dim),
         (config.directions, DIRECTION_KINDS[config.directions].orthogonal),
     ):
-        if limited and q > dim:
+        if limited and most > dim:
             return f"{what} needs q ≤ d, and d = {dim}"
     budget = Budget(config.budget, config.count, get_difference(config.difference))
     if budget.cost(q) > budget.limit:
@@ -178,21 +183,23 @@ def block_problem(config: Config) -> str | None:
 
 def check_step(config: Config) -> None:
     """Refuse a step rule that lacks what it needs."""
+    dim = dimension(config.problem)
+    config = _resolved(config, dim)
     if config.chooses:
-        if over_weights(config.problem):
-            raise ConfigError(
-                "update auto is not there for the weights of a model yet; give update: sgd with "
-                "step: constant and eta"
-            )
         return
     estimator, directions = ESTIMATORS[config.estimator], DIRECTION_KINDS[config.directions]
-    dim = dimension(config.problem)
-    rule = StepRule(config.step, config.eta, config.q, dim, estimator, directions)
+    q = config.block_rule.next(0, None)
+    rule = StepRule(config.step, config.eta, q, dim, estimator, directions)
     if rule.needs_smoothness and config.L is None and over_weights(config.problem):
         raise ConfigError(
             "step theory needs L, which is not estimated for the weights of a model; "
             "give L (with L: 1, eta is 1/L), or step: constant with eta"
         )
+
+
+def _resolved(config: Config, dim: int) -> Config:
+    """The configuration as a run of it has it."""
+    return resolve(config, dim, batches=over_weights(config.problem))[0]
 
 
 def over_weights(problem: Mapping[str, Any]) -> bool:

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from typing import Any
 
-from zotune.core.folders import private_folder
-from zotune.study.tokens import cluster_token, own_token, set_variables
+from zotune.core.own_ray import own_ray, quiet_ray, silence, started
+from zotune.core.tokens import cluster_token
 
-SILENCE = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "100000",
-    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",
-}
-BREAKPOINT = "PYTHONBREAKPOINT"
-"""What Ray sets in the process that starts it, and leaves there."""
-STORE_BYTES = 256 * 2**20
-"""The object store of a Ray of this machine; studies put next to nothing in it."""
-SOCKET_BYTES = 70
-"""Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
-
-
-def silence() -> None:
-    """Set what Ray reads when it is imported; what the user has set stays."""
-    for key, value in SILENCE.items():
-        os.environ.setdefault(key, value)
+__all__ = ["answer_kept", "local_ray", "quiet_optuna", "ray_running", "silence"]
 
 
 @contextmanager
@@ -42,27 +18,18 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
     A new one accepts only its own processes, and keeps its files from other users.
     """
-    with _silenced(), _quiet_loggers():
+    with quiet_ray():
         import ray
 
-        if ray.is_initialized():
-            yield
-            return
-        from zotune.study.reaching import LOCAL, require_cluster
+        from zotune.study.reaching import require_cluster
 
-        cluster = require_cluster(address)
-        with _joining(cluster) if cluster else own_token():
-            ray.init(
-                address=cluster or LOCAL,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                num_cpus=cpus,
-                **({} if cluster else _own_options()),
-            )
-            try:
+        cluster = None if ray.is_initialized() else require_cluster(address)
+        if cluster is None:
+            with own_ray(cpus=cpus):
                 yield
-            finally:
-                ray.shutdown()
+        else:
+            with _joining(cluster), started(cluster, cpus=cpus):
+                yield
 
 
 def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
@@ -91,44 +58,9 @@ def _joining(cluster: str) -> AbstractContextManager[None]:
     return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
 
 
-def _own_options() -> dict[str, Any]:
-    return {
-        "include_dashboard": False,
-        "object_store_memory": STORE_BYTES,
-        "_temp_dir": str(private_folder(SOCKET_BYTES) / "ray"),
-    }
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """``silence`` for a while; the environment is as it was afterwards."""
-    before = {key: os.environ.get(key) for key in (*SILENCE, BREAKPOINT)}
-    silence()
-    try:
-        yield
-    finally:
-        set_variables(before)
-
-
 def answer_kept(wanted: bool) -> AbstractContextManager[object]:
     """Keep stdout for an answer that a machine reads: Ray prints there which nodes have died."""
     return redirect_stdout(sys.stderr) if wanted else nullcontext()
-
-
-@contextmanager
-def _quiet_loggers() -> Iterator[None]:
-    """Ray's loggers say nothing that zotune does not say itself."""
-    loggers = [logging.getLogger(name) for name in ("ray", "ray.tune", "ray.train", "ray.data")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
 
 @contextmanager

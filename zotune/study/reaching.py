@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from importlib.util import find_spec
 
+from zotune.core.tokens import require_token
 from zotune.study.launch import LaunchError
-from zotune.study.tokens import require_token
 
 LOCAL, AUTO = "local", "auto"
 CLIENT, CLIENT_PORT = "ray", 10001

@@ -9,23 +9,39 @@ from zotune.study.launch import LaunchError
 from zotune.study.shape import Resources
 
 
-def require_room_here(wanted: Resources) -> None:
+def require_room_here(wanted: Resources, workers: int | None = None) -> None:
     """Refuse trials that this machine cannot hold; a Ray that runs already is asked later."""
     import ray
 
-    if not ray.is_initialized() and (refusal := too_large(wanted, [this_machine()])):
+    if not ray.is_initialized() and (refusal := too_large(wanted, [this_machine()], workers)):
         raise LaunchError(refusal)
 
 
-def too_large(wanted: Resources, machines: Iterable[Mapping[str, float]]) -> str:
-    """Why no machine can hold a trial; empty where one can."""
-    known = list(machines)
-    for name, share in (("CPU", wanted.cpu), ("GPU", wanted.gpu)):
-        most = max((machine.get(name, 0.0) for machine in known), default=0.0)
-        if share > most:
+def too_large(
+    wanted: Resources, machines: Iterable[Mapping[str, float]], workers: int | None = None
+) -> str:
+    """Why no machine can hold a trial, or all of them its workers; empty where they can.
+
+    ``workers`` is the most that a trial has, where that is not what the resources say.
+    """
+    known, workers = list(machines), wanted.workers if workers is None else workers
+    for name in ("CPU", "GPU"):
+        key = name.lower()
+        each = [machine.get(name, 0.0) for machine in known]
+        share, worker = getattr(wanted, key), getattr(wanted.worker, key) if workers else 0
+        for who, what, where in (
+            ("a trial", share, f"resources.{key}"),
+            ("a worker", worker, f"resources.worker.{key}"),
+        ):
+            if what > max(each, default=0.0):
+                return (
+                    f"{who} wants {what:g} {name}, and the largest machine has "
+                    f"{max(each, default=0.0):g}; lower {where}"
+                )
+        if share + workers * worker > sum(each):
             return (
-                f"a trial wants {share:g} {name}, and the largest machine has {most:g}; "
-                f"lower resources.{name.lower()}"
+                f"a trial with {workers} workers wants {share + workers * worker:g} {name}, and "
+                f"all machines together have {sum(each):g}; lower workers or resources.worker.{key}"
             )
     return ""
 

@@ -14,6 +14,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.account import spending_of
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Stop, handled
 from zotune.study.launch import Launch, LaunchError
@@ -179,6 +180,7 @@ def _tuner(launch: Launch, callbacks: Sequence[Any], resume: bool) -> tune.Tuner
         name=launch.id,
         callbacks=callbacks,
         carried=known,
+        before=_spent_before(launch),
     )
 
 
@@ -188,7 +190,7 @@ def _check_resources(launch: Launch) -> None:
 
     known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     nodes = [node["Resources"] for node in known if node["Alive"]]
-    if refusal := too_large(launch.study.resources, nodes):
+    if refusal := too_large(launch.study.resources, nodes, launch.study.most_workers):
         launch.record(FINISHED, refused=True)
         raise LaunchError(refusal)
 
@@ -201,14 +203,25 @@ def _carried(launch: Launch) -> dict[str, str]:
     return carried(launch.folder.parent / str(before), launch.study) if before else {}
 
 
+def _spent_before(launch: Launch) -> int:
+    """What the launch that this one goes on from has spent of the total, with all before it."""
+    earlier = launch.notes.get("continues")
+    if earlier is None:
+        return 0
+    spending = spending_of(launch.folder.parent / str(earlier))
+    return spending.before + spending.charged + spending.reserved
+
+
 def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
     """The Tuner as it was saved; None where the launch was killed before Tune saved any trial."""
     from ray import tune
 
+    from zotune.study.spending import open_account
     from zotune.study.tuning import bound_trainable
 
     if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
         return None
+    open_account(launch.folder, launch.study.total, _spent_before(launch))
     return tune.Tuner.restore(
         str(launch.folder),
         trainable=bound_trainable(launch.study, carried=known, shared=launch.study.config),

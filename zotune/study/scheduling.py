@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
@@ -17,7 +18,8 @@ from ray.tune.schedulers import (
 )
 
 from zotune.study.points import setting
-from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER
+from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER, PBT, RACE
+from zotune.study.totals import least, race_plan
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -30,8 +32,35 @@ MEDIAN_GRACE = 2
 """Reports that a trial makes before the median may stop it."""
 
 
-def scheduler(study: Study) -> TrialScheduler | None:
-    """The study's scheduler; one for each group of trials that are to be compared."""
+def scheduler(
+    study: Study, folder: Path, carried: Mapping[str, str] | None = None
+) -> TrialScheduler | None:
+    """The study's scheduler, within its total where it has one.
+
+    Args:
+        study: that names it.
+        folder: of the launch.
+        carried: checkpoints that trials begin at, by their identity.
+    """
+    from zotune.study.spending import Limited
+
+    base = _base(study, folder)
+    if study.total is None:
+        return base
+    base = base or FIFOScheduler()  # type: ignore[no-untyped-call]
+    return Limited(base, folder, study.config, least=least(study), carried=carried)
+
+
+def _base(study: Study, folder: Path) -> TrialScheduler | None:
+    """What stops trials besides the total; one for each group of trials that are compared."""
+    if study.search.algorithm == RACE:
+        from zotune.study.race import Race
+
+        return Race(folder, race_plan(study), study.size)
+    if study.scheduler == PBT:
+        from zotune.study.breeding import population
+
+        return population(study, folder)
     if study.scheduler == NO_SCHEDULER:
         return None
     make = {ASHA: asha, MEDIAN: median}[study.scheduler]

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
@@ -16,9 +24,10 @@ from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.study.points import Axis, Sampler, parse_axis
 from zotune.study.studyfile import Complaint, Path_
+from zotune.study.totals import with_race_budget
 
-GRID, RANDOM, OPTUNA = "grid", "random", "optuna"
-NO_SCHEDULER, ASHA, MEDIAN = "none", "asha", "median"
+GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
+NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 ROWS, TRIALS = "rows", "trials"
 FORMAT = 2
 """Of study files; a file that names none is read like one of this format."""
@@ -43,16 +52,25 @@ class Part(BaseModel):
 class Search(Part):
     """How the points of the space are chosen."""
 
-    algorithm: Literal["grid", "random", "optuna"] = "grid"
+    algorithm: Literal["grid", "random", "optuna", "race"] = "grid"
     trials: Whole | None = Field(None, ge=1)
-    """The total number of trials; a grid counts its own."""
+    """The total number of trials; a grid counts its own, and so does a race of lists."""
 
 
-class Resources(Part):
-    """What one trial gets."""
+class Share(Part):
+    """What one process gets."""
 
     cpu: Number = Field(1, ge=0)
     gpu: Number = Field(0, ge=0)
+
+
+class Resources(Share):
+    """What one trial gets."""
+
+    workers: Whole = Field(0, ge=0)
+    """Evaluation workers of a trial, unless the trial's own setting says how many."""
+    worker: Share = Field(default_factory=lambda: Share(cpu=1, gpu=0))
+    """What each of them gets."""
 
 
 class Stop(Part):
@@ -78,6 +96,9 @@ class Shape(Part):
     question: str = ""
     problem: dict[str, Any]
     budget: Whole = Field(ge=1)
+    """What each trial may spend, a replicate."""
+    total: Whole | None = Field(None, ge=1)
+    """What all trials and replicates together may spend; None: no limit."""
     count: Literal["directions", "evaluations"] = "directions"
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
@@ -85,10 +106,10 @@ class Shape(Part):
     space: dict[str, Any] = Field(default_factory=dict)
     fixed: dict[str, Any] = Field(default_factory=dict)
     search: Search = Field(default_factory=lambda: Search(trials=None))
-    scheduler: Literal["none", "asha", "median"] = "none"
+    scheduler: Literal["none", "asha", "median", "pbt"] = "none"
     within: list[str] = Field(default_factory=list)
     """Settings in which the trials that a scheduler compares with each other agree."""
-    resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0))
+    resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
     stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
     report_every: Whole | None = Field(None, ge=1)
     points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
@@ -97,6 +118,11 @@ class Shape(Part):
     """What the study is to decide."""
     tuning: Tuning | None = None
     """Which setting claims take at its best, and how many replicates choose it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_racer_may_have_it_all(cls, data: Any) -> Any:
+        return with_race_budget(data)
 
     @field_validator("problem", mode="before")
     @classmethod
@@ -108,6 +134,7 @@ TOP = tuple(Shape.model_fields)
 PARTS: dict[str, type[BaseModel]] = {
     "search": Search,
     "resources": Resources,
+    "worker": Share,
     "stop": Stop,
     "tuning": Tuning,
     "claims": Claim,
@@ -186,7 +213,7 @@ def _unknown_name(key: str, came: Any, known: list[str]) -> str:
 def _not_a_key(path: Path_) -> str:
     key = path[-1]
     if len(path) > 1:
-        part = "compare" if "compare" in path[:-1] else path[0]
+        part = next((p for p in ("compare", "worker") if p in path[:-1]), path[0])
         known = list(PARTS[part].model_fields)
         named = "a claim" if part == "claims" else part
         return f"{key!r} is not a key of {named}{nearest(key, known)}; keys: {', '.join(known)}"
@@ -298,7 +325,7 @@ FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
 def _is_whole(key: str, problem: Any) -> bool:
     """Whether a setting takes whole numbers only."""
     if not key.startswith("problem."):
-        return Config.model_fields[key].annotation in (int, int | None)
+        return key == "q" or Config.model_fields[key].annotation in (int, int | None)
     name = problem if isinstance(problem, str) else problem["name"]
     default = PROBLEMS[name].options[key.removeprefix("problem.")]
     return isinstance(default, int) and not isinstance(default, bool)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.objectives import PROBLEMS
 from zotune.study.points import size
-from zotune.study.shape import RANDOM
+from zotune.study.shape import RACE, RANDOM
 
 if TYPE_CHECKING:
     from zotune.study.model import Study
@@ -32,11 +32,17 @@ def smoked(study: Study) -> dict[str, Any]:
     if "q" in study.fixed:
         data["fixed"] = {**study.fixed, "q": min(study.fixed["q"], SIZES["dim"])}
     if study.search.trials is not None:
-        lists = {k: v for k, v in data["space"].items() if isinstance(v, list)}
-        least = size(lists) if study.search.algorithm == RANDOM else 1
+        least = size(_lists(data["space"])) if study.search.algorithm in (RANDOM, RACE) else 1
         trials = max(least, min(study.search.trials, TRIALS))
         data["search"] = {"algorithm": study.search.algorithm, "trials": trials}
+    if study.total is not None:
+        trials = data.get("search", {}).get("trials") or size(_lists(data["space"]))
+        data["total"] = min(study.total, BUDGET * data["replicates"] * trials)
     return data
+
+
+def _lists(space: dict[str, Any]) -> dict[str, list[Any]]:
+    return {key: values for key, values in space.items() if isinstance(values, list)}
 
 
 def _sizes(study: Study) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,21 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
+from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
 from zotune.study.scheduling import scheduler
-from zotune.study.shape import OPTUNA
-from zotune.tune.plugins import own_entries
+from zotune.study.shape import OPTUNA, PBT
+from zotune.study.spending import Books, Reserves, open_account
 from zotune.tune.trainables import ZOTrainable
+from zotune.tune.trial_workers import bundles_of
 
 CHECKPOINT_EVERY = 2
 """Reports between two checkpoints of a trial."""
+POPULATION_KEEPS = 4
+"""Checkpoints of a trial that others of its population may still go on from."""
 RETRIES = 3
 """How often a trial is continued when its worker was killed."""
 
@@ -102,14 +107,14 @@ class Plateau(tune.Stopper):
         return False
 
 
-def stopper(study: Study) -> tune.Stopper | None:
-    """What ends trials besides their budget."""
-    stoppers: list[tune.Stopper] = []
+def stopper(study: Study, folder: Path) -> tune.Stopper:
+    """What ends trials besides their budget; the first sees every report, and books it."""
+    stoppers: list[tune.Stopper] = [Books(folder)]
     if study.stop.loss is not None:
         stoppers.append(TargetLoss(study.stop.loss))
     if study.stop.plateau is not None:
         stoppers.append(Plateau(study.stop.plateau))
-    return tune.stopper.CombinedStopper(*stoppers) if stoppers else None
+    return tune.stopper.CombinedStopper(*stoppers)
 
 
 def trial_folder(trial: Trial) -> str:
@@ -129,10 +134,17 @@ def bound_trainable(
     That is checkpoints that trials begin at, what the user has registered here, and settings for
     trials that leave them out.
     """
-    resources = {"cpu": study.resources.cpu, "gpu": study.resources.gpu}
+    shares = study.resources
+    resources = partial(
+        bundles_of,
+        workers=shares.workers,
+        trial={"cpu": shares.cpu, "gpu": shares.gpu},
+        worker=shares.worker.model_dump(),
+    )
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told["own"] = {} if trainable else own_entries()
+    told["limited"] = study.total is not None
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)
@@ -146,17 +158,26 @@ def build_tuner(
     callbacks: Sequence[tune.Callback],
     trainable: Any = None,
     carried: Mapping[str, str] | None = None,
+    before: int = 0,
     **tune_config: Any,
 ) -> tune.Tuner:
-    """The unfitted Tuner of a study; see ``Study.tuner``."""
+    """The unfitted Tuner of a study; see ``Study.tuner``.
+
+    ``before`` is what an earlier launch, from which this one goes on, has spent of the total.
+    """
     from zotune.callbacks import FailFast
 
+    name = name or launch_id()
+    folder = (storage_path / study.name / name).absolute()
+    open_account(folder, study.total, before)
+    reserves = [] if study.total is None else [Reserves(folder, study.config, carried)]
+    kept = POPULATION_KEEPS if study.scheduler == PBT else 2
     options: dict[str, Any] = {
         "metric": "loss",
         "mode": "min",
         "num_samples": study.size,
         "search_alg": searcher(study, carried),
-        "scheduler": scheduler(study),
+        "scheduler": scheduler(study, folder, carried),
         "time_budget_s": study.stop.seconds,
         "reuse_actors": True,
         "trial_dirname_creator": trial_folder,
@@ -166,13 +187,13 @@ def build_tuner(
         param_space=param_space(study),
         tune_config=tune.TuneConfig(**(options | tune_config)),
         run_config=tune.RunConfig(
-            name=name or launch_id(),
-            storage_path=str((storage_path / study.name).absolute()),
+            name=name,
+            storage_path=str(folder.parent),
             verbose=0,
-            callbacks=[*callbacks, FailFast()],
-            stop=stopper(study),
+            callbacks=[*reserves, *callbacks, FailFast()],
+            stop=stopper(study, folder),
             checkpoint_config=tune.CheckpointConfig(
-                checkpoint_frequency=CHECKPOINT_EVERY, num_to_keep=2, checkpoint_at_end=True
+                checkpoint_frequency=CHECKPOINT_EVERY, num_to_keep=kept, checkpoint_at_end=True
             ),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),

@@ -186,6 +186,34 @@ def plan(
     >>> [option.q for option in charged.alternatives if option.estimator == "avg"]
     [1, 10, 31, 100, 1000]
     """
+    return _planned(
+        case_of(
+            dim,
+            budget,
+            regime=regime,
+            count=count,
+            difference=difference,
+            directions=directions,
+            L=L,
+            condition=condition,
+            noise=noise,
+        )
+    )
+
+
+def case_of(
+    dim: int,
+    budget: int,
+    *,
+    regime: str,
+    count: str,
+    difference: str,
+    directions: str,
+    L: float | None,
+    condition: float,
+    noise: float,
+) -> Case:
+    """What ``plan`` is asked for, checked."""
     case = Case(
         dim=positive_int("dim", dim),
         regime=one_of("regime", regime, REGIMES),
@@ -196,7 +224,7 @@ def plan(
         noise=_checked("noise", noise),
     )
     case.budget.require(case.budget.cost(1), f"one step ({difference} with q=1)")
-    return _planned(case)
+    return case
 
 
 def _checked(what: str, value: float, *, above: float | None = None) -> float:

@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.estimators import ESTIMATORS
-from zotune.objectives import PROBLEMS
-from zotune.updates import UPDATES
-
-Own = dict[str, Mapping[str, Any]]
-"""Kind → name → entry."""
-
-_REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, PROBLEMS)
-
-
-def own_entries() -> Own:
-    """What this process knows and a new one would not; Ray can carry it there."""
-    return {registry.kind: registry.own for registry in _REGISTRIES if registry.own}
-
-
-def adopt(own: Own) -> None:
-    """Make the entries of another process known in this one."""
-    for registry in _REGISTRIES:
-        registry.adopt(own.get(registry.kind, {}))
 
 
 def import_own(place: str) -> None:

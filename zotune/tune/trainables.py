@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +15,25 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
 from zotune.config import Config, parse_config
-from zotune.core.names import CURVE_KEY, LOSSES_KEY, RUNNING, STATE_FILE
+from zotune.core.names import (
+    CHARGED,
+    CHARGED_BEFORE,
+    CURVE_KEY,
+    LOOKED,
+    LOSSES_KEY,
+    RUNNING,
+    STATE_FILE,
+)
 from zotune.core.state import State
 from zotune.loop import Loop
 from zotune.objectives import AnyObjective, Objective, build_any_problem, problem_mapping
-from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.runs.checkpoint import charged_in, load_loop, save_loop
+from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.sources import Factory, Source
+from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
-from zotune.tune.plugins import Own, adopt, own_entries
-from zotune.tune.sources import Source
+from zotune.tune.grants import charged, granted, limit, looked
+from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 
 class ZOTrainable(tune.Trainable):
@@ -37,6 +50,7 @@ class ZOTrainable(tune.Trainable):
 
     _loop: Loop
     _state: State | None
+    _charged: int
 
     def setup(
         self,
@@ -46,20 +60,33 @@ class ZOTrainable(tune.Trainable):
         carried: Mapping[str, str] | None = None,
         own: Own | None = None,
         shared: Mapping[str, Any] | None = None,
+        limited: bool = False,
     ) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent.
 
         ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
         driver has registered; ``shared`` the settings of a resumed launch, for what its trials
-        leave out.
+        leave out; ``limited`` says that the driver grants what may be spent.
         """
         adopt(own or {})
         self._source = source
         self._data = data
         self._carried = carried or {}
         self._shared = shared or {}
+        self._limited = limited
         self._built: tuple[str, AnyObjective] | None = None
+        self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
+        """One CPU, and one for each worker; None where there are none."""
+        workers = int({**cls.defaults, **config}.get("workers", 0))
+        return bundles_for(workers) if workers else None
+
+    def cleanup(self) -> None:
+        """End the trial's workers."""
+        self._workers.close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start over with another configuration; nothing of the last trial is left."""
@@ -69,12 +96,18 @@ class ZOTrainable(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run to the next report and return its row."""
-        loop = self._loop
+        loop, began = self._loop, monotonic()
         row: dict[str, Any]
+        if self._limited:
+            limit(loop, granted(*self._named()))
         state, row = loop.report(loop.advance_to_report(self._current()))
+        before, self._charged = self._charged, charged(loop, state)
         self._state = state
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
+        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
+        self._seconds += monotonic() - began
+        row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state)
@@ -85,35 +118,59 @@ class ZOTrainable(tune.Trainable):
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
-        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), sent=self._sent)
+        notes = {"sent": self._sent, "seconds": self._seconds}
+        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
-        self._state, notes = load_loop(self._loop, Path(checkpoint, STATE_FILE))
-        self._sent = notes["sent"]
+        file = Path(checkpoint, STATE_FILE)
+        self._charged = charged_in(file)
+        self._state, notes = load_loop(self._loop, file)
+        self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
         config = self._checked(settings)
         self.__dict__.pop("_loop", None)  # two models at a time may be one too many
-        self._loop = Loop(config, self._objective(config))
+        self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
-        self._sent = -1
+        self._sent, self._seconds = -1, 0.0
+        self._charged = 0
         self._wanted: bool | None = None
+
+    def _alone(self, config: Config) -> Loop:
+        """A loop that evaluates in this process."""
+        self._workers.close()
+        return Loop(config, self._objective(config))
+
+    def _with_workers(self, config: Config) -> Loop:
+        """A loop whose requests the trial's workers answer; a factory is called by them alone."""
+        self._workers.require(config.workers)
+        made_there = self._source is not None and isinstance(self._source.target, Factory)
+        loop = None if made_there else Loop(config, self._objective(config))
+        key = json.dumps(config.problem, sort_keys=True)
+        workers = self._workers.open(
+            config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
+        )
+        torch.set_num_threads(workers.threads)  # the run computes as its workers do
+        loop = loop or Loop(config, workers.describe() or self._objective(config))
+        serve(workers, loop)
+        return loop
 
     def _current(self) -> State:
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
+            self._charged = charged_in(Path(before)) if before else 0
             self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
         return self._state
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}
         if self._source is None:
-            problem = problem_mapping(_plain(merged.get("problem")))
+            problem = problem_mapping(plain(merged.get("problem")))
             merged["problem"] = {**self._shared.get("problem", {}), **problem}
-        return parse_config(_plain(merged))
+        return parse_config(plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:
         """The objective of a configuration; an actor that is used again builds it once.
@@ -125,11 +182,7 @@ class ZOTrainable(tune.Trainable):
             return self._built[1]
         self._built = None
         device = self._device()
-        built: AnyObjective
-        if self._source is None:
-            built = build_any_problem(config.problem, device=device)
-        else:
-            built = self._source.build(self._data, device)
+        built = _objective_of(self._source, self._data, config.problem, device)
         self._built = (key, built)
         return built
 
@@ -144,14 +197,20 @@ class ZOTrainable(tune.Trainable):
     def _sends_curve(self) -> bool:
         """Whether the configuration says so, or a callback of the experiment has asked."""
         if self._wanted is None:
-            name = self._trial_info.experiment_name if self._trial_info else ""
-            self._wanted = self._loop.config.curve or curves_wanted(name)
+            self._wanted = self._loop.config.curve or curves_wanted(self._named()[0])
         return self._wanted
 
+    def _named(self) -> tuple[str, str]:
+        """The experiment and the trial."""
+        info = self._trial_info
+        return (info.experiment_name, info.trial_id) if info else ("", "")
+
     def _share(self, resource: str) -> float:
-        """How much of a resource the trial was given."""
+        """How much of a resource the trial itself was given, without its workers."""
         resources = self.trial_resources
-        return float(resources.required_resources.get(resource, 0)) if resources else 0.0
+        if not resources or resources.head_bundle_is_empty:
+            return 0.0
+        return float(resources.bundles[0].get(resource, 0))
 
     def _threads(self) -> int:
         return max(1, int(self._share("CPU")))
@@ -162,10 +221,19 @@ class ZOTrainable(tune.Trainable):
         return torch.device("cuda" if on_gpu else "cpu")
 
 
-def _plain(value: Any) -> Any:
+def _objective_of(
+    source: Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
+) -> AnyObjective:
+    """The objective that was bound, or the problem of a configuration."""
+    if source is None:
+        return build_any_problem(problem, device=device)
+    return source.build(data, device)
+
+
+def plain(value: Any) -> Any:
     """NumPy scalars, which searchers and schedulers draw, as Python numbers."""
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -3,7 +3,13 @@
 One file an update. The function gets an estimate g = U·c at a stretch of the vector, its slots at
 the same stretch, the step size eta and the index t of the step, and returns what is subtracted from
 x. It works number by number, so that a vector of ten coordinates and a tile of a model's weights
-are the same to it. It may change its slots in place; they begin at zero. Your own, in a few lines::
+are the same to it. It may change its slots in place; they begin at zero.
+
+An update that needs inner products of whole vectors (``lbfgs``) declares a ``basis``, vectors made
+of g and the slots number by number, and ``weigh``, which turns their Gram matrix into weights that
+the function is then given.
+
+Your own, in a few lines::
 
     from zotune import updates
 
@@ -14,7 +20,7 @@ are the same to it. It may change its slots in place; they begin at zero. Your o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +30,12 @@ from zotune.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-Move = Callable[["Tensor", Mapping[str, "Tensor"], float, int], "Tensor"]
+Move = Callable[..., "Tensor"]
+"""(g, slots, eta, t[, weights]) → what is subtracted from x."""
+Basis = Callable[["Tensor", Mapping[str, "Tensor"]], Sequence["Tensor"]]
+"""(g, slots) → vectors whose inner products are wanted."""
+Weigh = Callable[["Tensor", int], "Tensor"]
+"""(Gram matrix, t) → the weights that ``move`` is given, both in float64."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,12 @@ class Update:
 
     takes_coefficient: bool = False
     """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
+    basis: Basis | None = None
+    """Vectors whose Gram matrix it needs before it moves."""
+    weigh: Weigh | None = None
+    """What it makes of that matrix, for each replicate."""
+    natural: float | None = None
+    """The step size that it aims at; None where that is for others to say."""
 
 
 UPDATES: Registry[Update] = Registry("update", __name__, lambda e: e.move)
@@ -67,6 +84,9 @@ def register(
     slots: tuple[str, ...] = (),
     linear: bool = False,
     takes_coefficient: bool = False,
+    basis: Basis | None = None,
+    weigh: Weigh | None = None,
+    natural: float | None = None,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Register the decorated function as an update under ``name``, which must be new."""
 
@@ -80,6 +100,9 @@ def register(
             slots,
             linear=linear,
             takes_coefficient=takes_coefficient,
+            basis=basis,
+            weigh=weigh,
+            natural=natural,
         )
         UPDATES.add(name, entry)
         return move

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zotune.errors import ConfigError
-from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout, runs
 from zotune.weights.objective import Batch, WeightsObjective
-from zotune.weights.probing import Probe, pointed_at
+from zotune.weights.probing import Probe, Shift, pointed_at
 
 PART_BYTES = 2**25
 """The most that the moved weights of a linear layer may take at a time."""
@@ -55,11 +54,11 @@ class LeanProbe(Probe):
 
     def center(self, batch: Batch) -> float:
         """The loss at the weights, with large layers in the same parts as around them."""
-        return self._loss(batch, _Mover(self, None, 0, 0.0))
+        return self._loss(batch, _Mover(self, None, 0.0))
 
-    def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
+    def side(self, batch: Batch, shift: Shift, radius: float) -> float:
         """The loss with every module's weights moved while it runs."""
-        return self._loss(batch, _Mover(self, block, query, radius))
+        return self._loss(batch, _Mover(self, shift, radius))
 
     def _loss(self, batch: Batch, mover: _Mover) -> float:
         with _forwards((m, _wrapped(m, owned, mover)) for m, owned in self.owners):
@@ -89,21 +88,18 @@ class LeanProbe(Probe):
 
 
 class _Mover:
-    """Makes moved weights along one direction; without a block, gives the weights themselves."""
+    """Makes moved weights along one vector; without one, gives the weights themselves."""
 
-    def __init__(
-        self, probe: LeanProbe, block: TileBlock | None, query: int, radius: float
-    ) -> None:
+    def __init__(self, probe: LeanProbe, shift: Shift | None, radius: float) -> None:
         self.probe = probe
-        self.block = block
-        self.query = query
+        self.shift = shift
         self.radius = radius
         self._tiles: OrderedDict[int, Tensor] = OrderedDict()
 
     def whole(self, name: str) -> Tensor:
         """A parameter, moved."""
         own = self.probe.own[name]
-        if self.block is None:
+        if self.shift is None:
             return own
         out = torch.empty(own.numel(), dtype=own.dtype, device=own.device)
         return self.probe.moved(name, 0, own.numel(), self, out).view_as(own)
@@ -116,7 +112,7 @@ class _Mover:
         at = 0
         for start, stop in spans:
             part = out[at : at + stop - start]
-            if self.block is None:
+            if self.shift is None:
                 part.copy_(own.view(-1)[start:stop])
             else:
                 self.probe.moved(name, start, stop, self, part)
@@ -124,11 +120,11 @@ class _Mover:
         return out.view(-1, *own.shape[1:])
 
     def tile(self, index: int) -> Tensor:
-        """A tile of the direction; the last few are remembered."""
-        assert self.block is not None  # for the type checker
+        """A tile of the vector; the last few are remembered."""
+        assert self.shift is not None  # for the type checker
         if index not in self._tiles:
             tile = self.probe.layout.tiles[index]
-            self._tiles[index] = self.block.rows(range(self.query, self.query + 1), tile)[0, 0]
+            self._tiles[index] = self.shift(index, tile).clone()
             if len(self._tiles) > _TILES:
                 self._tiles.popitem(last=False)
         return self._tiles[index]

@@ -11,25 +11,37 @@ import torch
 
 from zotune.config import FAST, LEAN, Config
 from zotune.errors import ConfigError, OutOfMemory, ZotuneError
+from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO
+from zotune.updates.motion import Motion
 from zotune.weights.objective import WeightsObjective
 
 
 def choose_memory(config: Config, objective: WeightsObjective) -> str:
     """fast where twice what it needs is free, else lean; or as the configuration says."""
     wide = max(4, objective.dtype.itemsize)
-    update = config.named_update
-    vector = objective.dim * wide * len(update.slots)
-    needed = objective.dim * objective.dtype.itemsize + vector
+    motion = Motion(config.named_update, ESTIMATORS[config.estimator])
+    vectors = objective.dim * wide * len(motion.slots)
+    needed = objective.dim * objective.dtype.itemsize + vectors
+    free = available_bytes(objective.device)
     chosen = config.memory
     if chosen == AUTO:
-        chosen = FAST if 2 * needed <= available_bytes(objective.device) else LEAN
-    if chosen == LEAN and vector:
+        chosen = FAST if 2 * needed <= free else LEAN
+    if vectors and (chosen == LEAN or vectors > free):
         raise ConfigError(
-            f"update {update.name!r} keeps {', '.join(update.slots)} ({vector / 2**20:.0f} MiB), "
-            "for which memory 'lean' has no room; set update='sgd', or memory='fast'"
+            f"{_who(config, motion)} keeps {len(motion.slots)} vectors of {objective.dim} numbers "
+            f"({vectors / 2**20:.0f} MiB, {free / 2**20:.0f} are free), for which memory "
+            f"{chosen!r} has no room; set update='sgd' with an estimator that keeps none"
+            + (", or memory='fast'" if chosen == LEAN else "")
         )
     return chosen
+
+
+def _who(config: Config, motion: Motion) -> str:
+    """Who keeps vectors."""
+    update = f"update {motion.update.name!r}" if motion.update.slots else ""
+    estimator = f"estimator {config.estimator!r}" if motion.remembers else ""
+    return " and ".join(part for part in (update, estimator) if part)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ weights + mu·u while the loss is computed, and pointed back; its own memory is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -18,6 +18,9 @@ from zotune.core.differences import Difference
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective
+
+Shift = Callable[[int, range], Tensor]
+"""The index of a tile and the tile → what the weights are moved along there, (width,)."""
 
 
 class Probe(ABC):
@@ -38,8 +41,20 @@ class Probe(ABC):
         for query in range(block.q):
             columns = difference.columns(range(query, query + 1), block.q)
             for sign, column in zip(difference.signs, columns, strict=True):
-                values[0, column] = self.side(batch, block, query, sign * self.mu)
+                values[0, column] = self.side(batch, along(block, query), sign * self.mu)
         return values
+
+    def value(self, batch: Batch, layout: Layout, shift: Shift) -> Tensor:
+        """The loss at weights + shift, (1, 1), in float64."""
+        self.begin(batch, layout)
+        return torch.tensor([[self.side(batch, shift, 1.0)]], dtype=torch.float64)
+
+    def column(self, batch: Batch, block: TileBlock, difference: Difference, column: int) -> float:
+        """One of the losses of a step that has begun."""
+        if column < difference.per_step:
+            return self.center(batch)
+        side, query = divmod(column - difference.per_step, block.q)
+        return self.side(batch, along(block, query), difference.signs[side] * self.mu)
 
     @abstractmethod
     def begin(self, batch: Batch, layout: Layout) -> None:
@@ -50,8 +65,13 @@ class Probe(ABC):
         return float(self.objective.loss(batch))
 
     @abstractmethod
-    def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
-        """The loss at weights + radius·u."""
+    def side(self, batch: Batch, shift: Shift, radius: float) -> float:
+        """The loss at weights + radius·shift."""
+
+
+def along(block: TileBlock, query: int) -> Shift:
+    """One direction of a block."""
+    return lambda index, tile: block.look(range(query, query + 1), tile)[0]
 
 
 class FastProbe(Probe):
@@ -72,11 +92,11 @@ class FastProbe(Probe):
             for tile, pieces in zip(layout.tiles, layout.within(touched), strict=True)
         ]
 
-    def side(self, batch: Batch, block: TileBlock, query: int, radius: float) -> float:
+    def side(self, batch: Batch, shift: Shift, radius: float) -> float:
         """Fill the copy where the mini-batch sees it, and let the parameters point there."""
-        for tile, views in self._tiles:
+        for index, (tile, views) in enumerate(self._tiles):
             if views:
-                u = block.look(range(query, query + 1), tile)[0]
+                u = shift(index, tile)
                 for base, moved, of_tile in views:
                     torch.add(base, u[of_tile], alpha=radius, out=moved)
         with pointed_at(self.objective.trained, self._stand_ins):

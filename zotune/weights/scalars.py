@@ -22,6 +22,7 @@ from zotune.core.names import SCALARS_FILE
 from zotune.directions import DIRECTIONS
 from zotune.errors import CheckpointError
 from zotune.updates import UPDATES
+from zotune.updates.motion import Motion
 from zotune.weights.block import Shelf
 from zotune.weights.layout import Layout
 from zotune.weights.objective import WeightsObjective
@@ -45,7 +46,8 @@ class ScalarLog:
     device: str
     """Its type; processors and graphics cards draw different numbers."""
     factors: Sequence[Sequence[float]]
-    """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it."""
+    """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it. Empty
+    where the step was rejected."""
 
     def save(self, path: Path) -> Path:
         """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
@@ -106,13 +108,16 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
     )
     q = max(map(len, log.factors), default=1)
     shelf = Shelf(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
-    update = UPDATES[log.update]
-    updater = Updater(trained, shelf.width, rounding, update.slots)
-    move = None if update.plain else update.bound(log.momentum)
+    motion = Motion(UPDATES[log.update], coefficient=log.momentum)
+    updater = Updater(trained, shelf.width, rounding, motion.slots)
     layout = whole = Layout.of_all(trained, shelf.width)
     for step, logged in enumerate(log.factors):
-        eta, factors = (1.0, logged) if update.linear else (logged[0], logged[1:])
+        if not logged:
+            updater.clear()
+            continue
+        eta, factors = (1.0, logged) if motion.linear else (logged[0], logged[1:])
         if log.embedding_rows != ALL:
             layout = whole.seen(objective.touched(objective.batch(batches, step)))
         block = shelf.block(step, len(factors), layout.dim)
-        updater.move(layout, block, step, factors, step=move, eta=eta)
+        moved = None if motion.plain else motion
+        updater.move(layout, block, step, factors, motion=moved, eta=eta)

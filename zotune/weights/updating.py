@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from zotune.addresses import Keys
-from zotune.updates import Move
+from zotune.updates.motion import REMEMBERED, Motion
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout, Piece
 from zotune.weights.rounding import Rounder
@@ -54,7 +54,7 @@ class Updater:
         step_index: int,
         a: Sequence[float],
         *,
-        step: Move | None = None,
+        motion: Motion | None = None,
         eta: float = 1.0,
         radius: float | None = None,
     ) -> float | None:
@@ -65,21 +65,112 @@ class Updater:
             block: its directions.
             step_index: t, of the address of the rounding.
             a: factors of the directions.
-            step: the update; None subtracts U·a itself.
+            motion: the update; None subtracts U·a itself.
             eta: the step size that the update is given.
             radius: with one, also tell which share of the vector nothing has moved.
         """
-        still = 0
+        still, weights = 0, self._weights(layout, block, step_index, a, motion)
         for index, (tile, pieces) in enumerate(zip(layout.tiles, layout.pieces, strict=True)):
             u = block.look(range(block.q), tile, keep=False)
             change = self._combined(u, a, len(tile))
             self._rounder.begin(step_index, index)
             for piece in pieces:
                 part = change[piece.of_tile]
-                if step is not None:
-                    part = step(part, self._at(piece), eta, step_index)
+                if motion is not None:
+                    part = motion(part, self._at(piece), eta, step_index, weights)
                 still += self._move(piece, part, u[0], radius)
         return None if radius is None else still / layout.dim
+
+    def shift(
+        self,
+        layout: Layout,
+        block: TileBlock,
+        step_index: int,
+        a: Sequence[float],
+        *,
+        motion: Motion | None = None,
+        eta: float = 1.0,
+    ) -> Callable[[int, range], Tensor]:
+        """What ``move`` would add to the weights, tile by tile; nothing is changed."""
+        weights = self._weights(layout, block, step_index, a, motion)
+
+        def at(index: int, tile: range) -> Tensor:
+            change = self._combined(block.look(range(block.q), tile, keep=False), a, len(tile))
+            if motion is None:
+                return -change
+            moved = torch.zeros_like(change)
+            for piece in layout.pieces[index]:
+                slots = {name: slot.clone() for name, slot in self._at(piece).items()}
+                part = motion(change[piece.of_tile], slots, eta, step_index, weights)
+                moved[piece.of_tile] = -part
+            return moved
+
+        return at
+
+    def decrease(
+        self,
+        layout: Layout,
+        block: TileBlock,
+        step_index: int,
+        a: Sequence[float],
+        *,
+        motion: Motion,
+        eta: float,
+    ) -> float:
+        """gᵀΔ for the Δ that ``move`` would subtract and the estimate g."""
+        total = 0.0
+        shift = self.shift(layout, block, step_index, a, motion=motion, eta=eta)
+        for index, tile in enumerate(layout.tiles):
+            moved = shift(index, tile)
+            for piece, along in self._along(layout, block, a, index):
+                estimate = motion.estimate(along, self._at(piece))
+                total -= float((estimate.double() * moved[piece.of_tile].double()).sum())
+        return total
+
+    def project(self, layout: Layout, block: TileBlock) -> Tensor:
+        """Uᵀm for the vector that the estimator remembers, (1, q), in float64."""
+        found = torch.zeros(block.q, dtype=torch.float64, device=self._change.device)
+        for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
+            u = block.look(range(block.q), tile)
+            for piece in pieces:
+                m = self._at(piece)[REMEMBERED]
+                found += (u[:, piece.of_tile].double() * m.double()).sum(-1)
+        return found[None]
+
+    def clear(self) -> None:
+        """Vectors of the update begin anew; what the estimator remembers stays."""
+        for name, slot in self.slots.items():
+            if name != REMEMBERED:
+                slot.zero_()
+
+    def _weights(
+        self,
+        layout: Layout,
+        block: TileBlock,
+        step_index: int,
+        a: Sequence[float],
+        motion: Motion | None,
+    ) -> Tensor | None:
+        """The weights that an update makes of inner products over the whole vector."""
+        if motion is None or motion.weigh is None:
+            return None
+        gram: Tensor | None = None
+        for index in range(len(layout.tiles)):
+            for piece, along in self._along(layout, block, a, index):
+                vectors = torch.stack([v.double() for v in motion.basis(along, self._at(piece))])
+                part = vectors @ vectors.mT
+                gram = part if gram is None else gram + part
+        assert gram is not None  # there is at least one weight
+        return motion.weigh(gram, step_index)
+
+    def _along(
+        self, layout: Layout, block: TileBlock, a: Sequence[float], index: int
+    ) -> Iterator[tuple[Piece, Tensor]]:
+        """The pieces of a tile, and U·a there."""
+        tile = layout.tiles[index]
+        change = self._combined(block.look(range(block.q), tile, keep=False), a, len(tile)).clone()
+        for piece in layout.pieces[index]:
+            yield piece, change[piece.of_tile]
 
     def _at(self, piece: Piece) -> dict[str, Tensor]:
         """The slots at a piece."""

@@ -87,12 +87,13 @@ class Source:
             return deepcopy(target)
         if isinstance(target, Objective):
             return target
-        fn = target if data is None else partial(_with_data, target, data)
+        fn = target if data is None else partial(with_data, target, data)
         dim = positive_int("dim", self.dim)
         return objective(fn, dim, device=device, name=self.name)
 
 
-def _with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
+def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
+    """Call a function with its data."""
     return fn(x, data)
 
 
@@ -119,6 +120,11 @@ class ModuleObjective(Objective):
             raise ObjectiveError(f"trainable parameters must share one dtype, got {found}")
         dim = sum(p.numel() for p in self._shapes.values())
         super().__init__(type(module).__name__, dim, dtype=dtypes.pop(), device=device)
+
+    @property
+    def points_per_call(self) -> int:
+        """Rows are evaluated one by one."""
+        return 1
 
     def values(self, points: Tensor) -> Tensor:
         """The loss with each row of ``points`` for the parameters."""

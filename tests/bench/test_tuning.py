@@ -1,0 +1,49 @@
+"""What one total buys: contestants are judged on what they spent, and cases are run once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from zotune.bench.tuning import judging
+from zotune.bench.tuning.cases import Size, _paper
+from zotune.bench.tuning.contest import AUTO, CONTESTANTS, HALF, PAID, RACE, WHOLE, Outcome, contest
+
+
+def outcome(at: int, race: float, auto: float) -> Outcome:
+    losses = {RACE: race, AUTO: auto, PAID: 9.0, HALF: 2.0, WHOLE: 1.0}
+    return Outcome(f"bowl-{at}", "bowl", 100, losses)
+
+
+def test_a_claim_holds_where_the_median_is_not_above_half_in_hindsight() -> None:
+    outcomes = [outcome(at, race=1.0 + at, auto=3.0) for at in range(3)]
+    race, auto = judging.verdicts(outcomes)
+    assert (race.median, race.against, race.holds) == (2.0, 2.0, True)
+    assert (auto.ratio, auto.holds) == (pytest.approx(1.5), False)
+    assert judging.table(outcomes).row_count == 1
+    records = judging.as_records(outcomes)["verdicts"]
+    assert [record["holds"] for record in records] == [True, False]
+
+
+def test_every_contestant_ends_where_its_budget_lets_it() -> None:
+    found = contest(_paper("quadratic", 3, Size(8, 8, 60))).losses
+    assert set(found) == set(CONTESTANTS)
+    assert found[WHOLE] <= found[HALF] <= found[PAID]
+    assert min(found.values()) >= 0
+
+
+def test_cases_that_a_file_has_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, ran = tmp_path / "new" / "tuning.jsonl", []
+    cases = [_paper("quadratic", at, Size(8, 8, 60)) for at in range(2)]
+    monkeypatch.setattr(judging, "cases", lambda size, instances: iter(cases[:instances]))
+    judging.bench(size="everyday", instances=1, output=file, on_case=ran.append)
+    with file.open("a") as torn:
+        torn.write(json.dumps(asdict(outcome(1, 1.0, 1.0)))[:20] + "\n")
+    found = judging.bench(size="everyday", instances=2, output=file, on_case=ran.append)
+    assert ran == [case.name for case in cases]
+    assert [one.case for one in found] == ran

@@ -1,0 +1,114 @@
+"""Whoever evaluates the parts of a run, in whatever order: the run is the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zotune
+from tests.conftest import CountingBowl
+from tests.evaluators.shuffled import KilledError, Shuffled
+from tests.weights.toy import Toy, assert_same, bits, settings
+from zotune.config import parse_config
+from zotune.core.names import RUNNING
+from zotune.core.state import State
+from zotune.evaluators import SERIAL, Evaluator
+from zotune.iterates.parts import cut
+from zotune.loop import Loop
+from zotune.objectives import build_problem
+from zotune.runs.checkpoint import load_loop, save_loop
+
+WAYS: dict[str, dict[str, Any]] = {
+    "forward": {"q": 4, "L": 3.0},
+    "central": {"q": 3, "difference": "central", "step": "constant", "eta": 0.05},
+    "replayed": {"q": 4, "L": 3.0, "block_bytes": 1},
+    "estimated": {"q": 3, "eta": 0.5},
+    "replicates": {"q": 2, "L": 3.0, "replicates": 3},
+    "diverging": {"q": 2, "step": "constant", "eta": 1e150, "replicates": 2},
+    "adam": {"q": 2, "update": "adam", "step": "constant", "eta": 0.01},
+    "auto": {"update": "auto", "step": "auto", "count": "evaluations"},
+}
+
+
+def loop_on_vectors(way: str, evaluator: Evaluator) -> Loop:
+    bowl = zotune.objective(CountingBowl(), dim=10, name="bowl")
+    config = {"budget": 40, "report_every": 10, "problem": {"name": "bowl", "dim": 10}}
+    return Loop(parse_config(config | WAYS[way]), bowl, evaluator=evaluator)
+
+
+def loop_on_batched(name: str, evaluator: Evaluator) -> Loop:
+    told = {"budget": 60, "report_every": 15, "q": 6, "replicates": 2, "problem": {"name": name}}
+    return Loop(parse_config(told), build_problem({"name": name}), evaluator=evaluator)
+
+
+def loop_on_weights(memory: str, evaluator: Evaluator) -> Loop:
+    momentum = 0.5 if memory == "fast" else 0.0
+    config = settings(memory=memory, report_every=9, momentum=momentum, difference="central")
+    return Loop(parse_config(config), Toy(torch.bfloat16), evaluator=evaluator)
+
+
+LOOPS = [
+    *((loop_on_vectors, way) for way in WAYS),
+    *((loop_on_batched, name) for name in ("quadratic", "stochastic-logistic")),
+    *((loop_on_weights, memory) for memory in ("fast", "lean")),
+]
+EVERY_LOOP = pytest.mark.parametrize(("make", "way"), LOOPS)
+
+
+def finished(loop: Loop, state: State) -> State:
+    while loop.status(state) == RUNNING:
+        state, _ = loop.report(loop.advance_to_report(state))
+    return state
+
+
+def same_weights(one: Loop, other: Loop) -> bool:
+    return not isinstance(one.objective, Toy) or bits(one.objective) == bits(other.objective)
+
+
+@EVERY_LOOP
+def test_the_order_of_evaluations_does_not_change_a_run(make: Any, way: str) -> None:
+    one, other = make(way, Shuffled(1)), make(way, Shuffled(2))
+    assert_same(finished(one, one.init()), finished(other, other.init()))
+    assert same_weights(one, other)
+
+
+@pytest.mark.parametrize(("make", "way"), [loop for loop in LOOPS if loop[0] != loop_on_batched])
+def test_points_evaluated_one_by_one_have_the_bits_of_this_process(make: Any, way: str) -> None:
+    one, other = make(way, Shuffled(1)), make(way, SERIAL)
+    assert_same(finished(one, one.init()), finished(other, other.init()))
+    assert same_weights(one, other)
+
+
+@EVERY_LOOP
+def test_killed_at_any_evaluation_and_resumed_it_is_the_same_run(
+    make: Any, way: str, tmp_path: Path
+) -> None:
+    whole = make(way, Shuffled(0))
+    end = finished(whole, whole.init())
+    path, draw, kills = tmp_path / "state", random.Random(3), 0
+    while True:
+        loop = make(way, Shuffled(draw.randint(0, 99), life=draw.randint(2, 6) * (1 + kills)))
+        try:
+            state = load_loop(loop, path)[0] if path.exists() else loop.init()
+            while loop.status(state) == RUNNING:
+                state, _ = loop.report(loop.advance_to_report(state))
+                save_loop(loop, state, path)
+        except KilledError:
+            kills += 1
+        else:
+            break
+    assert kills
+    assert_same(state, end)
+    assert same_weights(loop, whole)
+
+
+def test_requests_are_cut_alike_however_many_points_there_are() -> None:
+    assert cut([0, 2], 5, 2) == [
+        *(([row], columns) for row in (0, 2) for columns in (range(2), range(2, 4), range(4, 5))),
+    ]
+    assert cut([0, 1, 2], 2, 4) == [([0, 1], range(2)), ([2], range(2))]
+    assert cut([0], 3, 64) == [([0], range(3))]

@@ -1,0 +1,182 @@
+"""Shares and reservations, without Ray: never more than the total, and nobody judged too early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import zotune
+from zotune.bench.tuning.rehearsal import race
+from zotune.config import parse_config
+from zotune.core.account import Account, Entry, spending_of
+from zotune.core.names import ACCOUNT_FILE, RUNNING
+from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.objectives import build_any_problem
+from zotune.study import Study
+from zotune.study.racing import plan, survivors
+from zotune.study.reserving import reach, upto
+from zotune.study.totals import hints, race_plan
+from zotune.tune.grants import charged
+
+RACE: dict[str, Any] = {
+    "name": "race",
+    "problem": {"name": "quadratic", "dim": 12},
+    "total": 1203,
+    "replicates": 2,
+    "space": {"estimator": ["avg", "align"], "eta": [0.5, 2]},
+    "search": {"algorithm": "race"},
+}
+
+
+@given(st.integers(1, 10**6), st.integers(2, 100), st.integers(1, 300))
+def test_a_plan_fits_into_its_total_and_lets_everybody_step_before_the_first_rung(
+    total: int, racers: int, step: int
+) -> None:
+    try:
+        found = plan(total, racers, step=step)
+    except ConfigError:
+        assume(False)
+    shares = [b - a for a, b in zip((0, *found.rungs[:-1]), found.rungs, strict=True)]
+    spent = sum(n * share for n, share in zip(found.racing, shares, strict=True))
+    assert spent + racers * step <= total
+    assert all(share > 0 for share in shares)
+    assert all(at % found.every == 0 for at in found.rungs)
+    assert found.rungs[0] >= step
+    assert found.kept(len(found.racing) - 1) == 1
+
+
+def test_the_winner_has_half_of_the_total_to_itself() -> None:
+    found = plan(4800, 8)
+    others = sum(found.rungs[rung] * (n - found.kept(rung)) for rung, n in enumerate(found.racing))
+    assert 4800 - others >= 2400
+
+
+@given(st.dictionaries(st.text("abc", max_size=3), st.floats(), min_size=1), st.randoms())
+def test_who_survives_does_not_depend_on_who_reported_first(
+    losses: dict[str, float], random: Any
+) -> None:
+    shuffled = list(losses.items())
+    random.shuffle(shuffled)
+    assert survivors(dict(shuffled), 2) == survivors(losses, 2)
+
+
+@given(
+    q=st.integers(1, 9),
+    every=st.integers(1, 40),
+    budget=st.integers(30, 120),
+    count=st.sampled_from(["directions", "evaluations"]),
+    difference=st.sampled_from(["forward", "central"]),
+    known=st.booleans(),
+)
+def test_no_report_is_further_than_what_was_reserved_for_it(
+    q: int, every: int, budget: int, count: str, difference: str, known: bool
+) -> None:
+    """With L known what is reserved is exactly what is spent."""
+    bowl = zotune.objective(lambda x: ((x - 1) ** 2).sum(), 9, L=2.0 if known else None)
+    settings = {"q": q, "report_every": every, "budget": budget, "count": count}
+    config = parse_config({**settings, "difference": difference, "replicates": 2})
+    loop = Loop(config, bowl)
+    position, most = 0, upto(config, 0, fresh=True)
+    state = loop.init()
+    while loop.status(state) == RUNNING:
+        state = loop.advance_to_report(state)
+        assert position < charged(loop, state) <= most
+        if known and position:
+            assert charged(loop, state) in (most, most - 2)  # a last evaluation buys nothing
+        position = charged(loop, state)
+        most = upto(config, position)
+
+
+def test_a_trial_that_chooses_by_itself_reserves_its_whole_budget() -> None:
+    config = parse_config({"budget": 500, "update": "auto", "step": "auto", "count": "evaluations"})
+    assert reach(config, 31) == 500
+
+
+def test_what_is_reported_again_after_a_kill_is_repeated_and_not_charged() -> None:
+    entry = Entry()
+    for start, end in ((0, 10), (10, 21), (0, 10), (10, 21), (21, 30)):
+        entry.report(start, end, monitored=1)
+    assert (entry.charged, entry.repeated) == (30, 21)
+
+
+def test_an_account_is_read_as_it_was_written_even_if_its_last_line_is_torn(tmp_path: Path) -> None:
+    account = Account(tmp_path / ACCOUNT_FILE)
+    account.limited(100)
+    account.known("a", "same", [])
+    assert account.reserve("a", 40)
+    assert account.reserve("b", 60)
+    assert not account.reserve("c", 1)
+    account.report("a", 0, 35, monitored=2)
+    account.rung("a", 0, float("inf"))
+    with (tmp_path / ACCOUNT_FILE).open("ab") as file:
+        file.write(b'{"trial": "a", "from": 35')
+    again = Account(tmp_path / ACCOUNT_FILE)
+    assert again.entries == account.entries
+    assert (again.left, again.limit) == (5, 100)
+    again.report("a", 35, 40)
+    assert spending_of(tmp_path).charged == 40
+    assert spending_of(tmp_path).left == 60
+
+
+def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
+    account = Account(limit=100)
+    account.known("old_0", "same", ["old_0"])
+    account.reserve("old_0", 30)
+    account.report("old_0", 0, 20)
+    account.known("new_0", "same", ["new_0"])
+    account.report("new_0", 10, 20)
+    account.report("new_0", 20, 30)
+    assert (account.charged, account.spending.repeated, list(account.entries)) == (
+        30,
+        10,
+        ["new_0"],
+    )
+
+
+def test_a_race_in_process_spends_its_total_and_no_more() -> None:
+    study = Study(**RACE)
+    configs = [study.configuration(point) for point in study.trials]
+    problem = build_any_problem(study.config["problem"])
+    raced = race(configs, problem, race_plan(study), 1203)
+    assert raced.account.charged == 1202  # two replicates spend alike
+    assert raced.winner.loss == min(racer.loss for racer in raced.racers.values())
+    spent = sorted(racer.position for racer in raced.racers.values())
+    assert spent[-1] > 1202 / 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"total": None}, r"shares one total among its configurations; give total: N"),
+        ({"total": 4}, r"a race of 4 configurations needs a total of at least 10"),
+        ({"scheduler": "asha"}, r"a race is its own scheduler; leave asha out"),
+        ({"replicates_as": "trials"}, r"a race compares configurations whole; use rows"),
+        ({"search": {"algorithm": "grid"}, "budget": 160, "total": 9}, r"that needs 20 directions"),
+        ({"search": {"algorithm": "grid"}, "budget": 9, "total": "x"}, r"total must be a number"),
+    ],
+)
+def test_a_total_that_cannot_be_is_refused_in_one_line(
+    changes: dict[str, Any], message: str
+) -> None:
+    settings = {key: v for key, v in (RACE | {"budget": 600} | changes).items() if v is not None}
+    with pytest.raises(ConfigError, match=message) as refused:
+        Study(**settings)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_race_needs_no_budget_and_reports_at_its_first_share() -> None:
+    study = Study(**RACE)
+    assert (study.budget, study.reports_at) == (601, race_plan(study).rungs[0])
+
+
+def test_asha_over_several_q_suggests_within() -> None:
+    settings = {**RACE, "search": {"algorithm": "grid"}, "budget": 100, "scheduler": "asha"}
+    study = Study(**settings | {"space": {"q": [1, 5], "eta": [1, 2]}})
+    assert "within: [q]" in hints(study)[0]
+    assert not hints(Study(**study.to_dict() | {"within": ["q"]}))
+    assert not hints(Study(**settings))

@@ -1,0 +1,73 @@
+"""One case: a race, the descent that chooses, a grid that pays, and the best in hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zotune
+from zotune.bench.tuning.cases import Case
+from zotune.bench.tuning.rehearsal import race
+from zotune.config import Config, parse_config
+from zotune.core.budget import EVALUATIONS
+from zotune.core.names import RUNNING
+from zotune.loop import Loop
+from zotune.objectives import Objective
+from zotune.study.points import combinations
+from zotune.study.racing import plan
+from zotune.study.reserving import step_cost
+
+RACE, AUTO, PAID = "race", "auto", "grid"
+WHOLE, HALF = "hindsight", "hindsight half"
+CONTESTANTS = (RACE, AUTO, PAID, HALF, WHOLE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How low each contestant has come on one case."""
+
+    case: str
+    problem: str
+    total: int
+    losses: dict[str, float]
+    """The lowest loss of each, above the minimum where that is known."""
+
+
+def contest(case: Case) -> Outcome:
+    """All contestants on one case, with the same directions."""
+    objective = case.make()
+    below = objective.minimum or 0.0
+    losses = {name: value - below for name, value in _each(case, objective)}
+    return Outcome(case.name, case.problem, case.total, losses)
+
+
+def _each(case: Case, objective: Objective) -> Iterator[tuple[str, float]]:
+    total = case.total
+    configs = configurations(case, total)
+    steps = max(step_cost(config) for config in configs)
+    rungs = plan(total, len(configs), step=steps)
+    racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
+    yield RACE, race(racers, objective, rungs, total).best_loss
+    yield AUTO, zotune.minimize(objective, budget=total, progress=False).best_loss
+    ends = [best_at(c, objective, (total // len(configs), total // 2, total)) for c in configs]
+    for name, at in ((PAID, 0), (HALF, 1), (WHOLE, 2)):
+        yield name, min(end[at] for end in ends)
+
+
+def configurations(case: Case, total: int) -> list[Config]:
+    """What may be chosen, each with the whole total as its budget."""
+    shared: dict[str, Any] = {"estimator": "align", "count": EVALUATIONS, "budget": total}
+    return [parse_config({**shared, **case.fixed, **point}) for point in combinations(case.space)]
+
+
+def best_at(config: Config, objective: Objective, goals: Sequence[int]) -> list[float]:
+    """The lowest loss of a configuration at the first step at or past each of these, ascending."""
+    loop, found = Loop(config, objective), []
+    state = loop.init()
+    for goal in goals:
+        while loop.status(state) == RUNNING and loop.spent(state) < goal:
+            state = loop.advance(state, goal)
+        state, _ = loop.report(state)
+        found.append(float(state.best_loss.min()))
+    return found

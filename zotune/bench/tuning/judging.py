@@ -1,0 +1,139 @@
+"""What was claimed of one total before it was run, and what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zotune.bench.tuning.cases import cases
+from zotune.bench.tuning.contest import AUTO, CONTESTANTS, HALF, RACE, Outcome, contest
+from zotune.claims.signtest import interval
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class TotalClaim:
+    """That a contestant ends no higher than the best in hindsight that had half of the total."""
+
+    contestant: str
+    says: str
+
+
+CLAIMS = (
+    TotalClaim(RACE, "The median race ends no higher than the best in hindsight with half of it."),
+    TotalClaim(AUTO, "The median auto ends no higher than the best in hindsight with half of it."),
+)
+"""Judged on every problem, over its instances."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim on one problem."""
+
+    claim: TotalClaim
+    problem: str
+    median: float
+    against: float
+    ratio: float
+    """The median of the ratios of the same instance."""
+    low: float
+    high: float
+    """The 95 % interval of that median, by the sign test."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the median is not above."""
+        return self.median <= self.against
+
+
+def verdicts(outcomes: Iterable[Outcome]) -> Iterator[Verdict]:
+    """Every claim on every problem."""
+    for problem, group in by_problem(outcomes).items():
+        for claim in CLAIMS:
+            yield _judged(claim, problem, group)
+
+
+def _judged(claim: TotalClaim, problem: str, group: Sequence[Outcome]) -> Verdict:
+    tiny = np.finfo(float).tiny
+    mine = [max(outcome.losses[claim.contestant], tiny) for outcome in group]
+    theirs = [max(outcome.losses[HALF], tiny) for outcome in group]
+    logs = np.log(mine) - np.log(theirs)
+    low, high = np.exp(interval(logs))
+    ratio = float(np.exp(median(logs.tolist())))
+    return Verdict(claim, problem, median(mine), median(theirs), ratio, float(low), float(high))
+
+
+def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """Outcomes of each problem, in the order of their appearance."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.problem, []).append(outcome)
+    return found
+
+
+def bench(
+    *, size: str, instances: int, output: Path, on_case: Callable[[str], None]
+) -> list[Outcome]:
+    """Every case that the file does not have yet; each is kept there as soon as it is done."""
+    known = read(output)
+    found = []
+    for case in cases(size, instances):
+        if case.name not in known:
+            on_case(case.name)
+            known[case.name] = contest(case)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            with output.open("a") as file:
+                file.write(json.dumps(asdict(known[case.name])) + "\n")
+        found.append(known[case.name])
+    return found
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The cases of a file, without a line that was cut short."""
+    found = {}
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            outcome = Outcome(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        found[outcome.case] = outcome
+    return found
+
+
+def as_records(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Everything as plain values."""
+    judged = [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts(outcomes)]
+    return {"outcomes": [asdict(outcome) for outcome in outcomes], "verdicts": judged}
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Medians over instances, and whether each claim holds."""
+    from rich.table import Table
+
+    instances = max(len(group) for group in by_problem(outcomes).values())
+    title = f"lowest loss above the minimum, medians of {instances} instances, one total each"
+    shown = Table("problem", title=title, pad_edge=False)
+    for column in ("total", *CONTESTANTS):
+        shown.add_column(column, justify="right")
+    for claim in CLAIMS:
+        shown.add_column(f"{claim.contestant} ≤ half", justify="right")
+    judged = {(v.problem, v.claim.contestant): v for v in verdicts(outcomes)}
+    for problem, group in by_problem(outcomes).items():
+        middles = (median(outcome.losses[name] for outcome in group) for name in CONTESTANTS)
+        told = (_told(judged[problem, claim.contestant]) for claim in CLAIMS)
+        numbers = (f"{middle:.3g}" for middle in middles)
+        shown.add_row(problem, str(group[0].total), *numbers, *told)
+    return shown
+
+
+def _told(verdict: Verdict) -> str:
+    """yes or no, and the ratio."""
+    return f"{'yes' if verdict.holds else 'no'} ×{verdict.ratio:.2g}"

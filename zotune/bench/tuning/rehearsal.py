@@ -1,0 +1,102 @@
+"""A race in this process, without Ray: the decisions are those of the study's scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zotune.config import Config
+from zotune.core.account import Account
+from zotune.core.names import DIVERGED, RUNNING
+from zotune.core.state import State
+from zotune.loop import Loop
+from zotune.study.racing import Plan, survivors
+from zotune.study.reserving import reserve_next
+from zotune.tune.grants import charged, limit
+
+
+@dataclass
+class Racer:
+    """One configuration and how far it has come."""
+
+    name: str
+    loop: Loop
+    state: State | None = None
+    row: Mapping[str, Any] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it can go on."""
+        return self.row is None or self.row["status"] == RUNNING
+
+    @property
+    def loss(self) -> float:
+        """The last loss; infinite where it has diverged."""
+        lost = self.row is None or self.row["status"] == DIVERGED
+        return float("inf") if lost or self.row is None else float(self.row["loss"])
+
+    @property
+    def best_loss(self) -> float:
+        """The lowest loss, the mean over replicates."""
+        return float("inf") if self.row is None else float(self.row["best_loss"])
+
+    @property
+    def position(self) -> int:
+        """What its replicates have spent together."""
+        return 0 if self.state is None else charged(self.loop, self.state)
+
+
+@dataclass(frozen=True)
+class Raced:
+    """What became of a race."""
+
+    account: Account
+    racers: Mapping[str, Racer]
+    winner: Racer
+
+    @property
+    def best_loss(self) -> float:
+        """The lowest loss that the whole race has seen."""
+        return min(racer.best_loss for racer in self.racers.values())
+
+
+def race(configs: Sequence[Config], objective: Any, plan: Plan, total: int) -> Raced:
+    """Race configurations on one objective, as ``search: {algorithm: race}`` does.
+
+    Args:
+        configs: one for each racer, in the order of the study's trials.
+        objective: what they minimise.
+        plan: the rungs.
+        total: what all replicates of all racers may spend together.
+    """
+    account = Account(limit=total)
+    racers = {f"{at:05d}": Racer(f"{at:05d}", Loop(c, objective)) for at, c in enumerate(configs)}
+    left = list(racers)
+    for rung, goal in enumerate(plan.rungs):
+        for name in left:
+            _run(account, racers[name], goal)
+        left = survivors({name: racers[name].loss for name in left}, plan.kept(rung))
+    winner = racers[left[0]]
+    _run(account, winner, None)
+    return Raced(account, racers, winner)
+
+
+def _run(account: Account, racer: Racer, goal: int | None) -> None:
+    """Go on to a rung, or to the end of what is left."""
+    while racer.running and (goal is None or racer.row is None or racer.row["spent"] < goal):
+        if not advance(account, racer):
+            return
+
+
+def advance(account: Account, racer: Racer) -> bool:
+    """One report more, if something of it can be reserved."""
+    loop, before = racer.loop, racer.position
+    if not reserve_next(account, racer.name, loop.config, before, fresh=racer.state is None):
+        return False
+    entry = account.of(racer.name)
+    limit(loop, entry.may_reach if entry.last else None)
+    state = loop.init() if racer.state is None else racer.state
+    racer.state, racer.row = loop.report(loop.advance_to_report(state))
+    account.report(racer.name, before, racer.position)
+    return True

@@ -1,0 +1,165 @@
+"""Block sizes: how many queries the next step has.
+
+One file a rule. ``q: 10`` is ``fixed``; a rule is given with its options, as
+``q: {rule: growth, first: 1, most: 100}``. A rule is a function of the step's index t and its
+options; if it wants to know what the last step has measured, it takes ``last`` as well (None at
+first). The loop asks it before every step and limits its answer to what is left of the budget. Your
+own, in a few lines::
+
+    from zotune import blocksizes
+
+    @blocksizes.register("doubling", formula="min(most, 2ᵗ)")
+    def doubling(t, *, most=64):
+        return min(most, 2**t)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+from zotune.errors import ConfigError, nearest, one_of
+from zotune.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from zotune.blocks import Block
+
+AUTO, RULE, FIXED = "auto", "rule", "fixed"
+MOST = "most"
+"""The option that every rule has: its largest block, which budgets and memory are planned for."""
+
+
+@dataclass(frozen=True)
+class Last:
+    """What the last step has measured, of one replicate."""
+
+    q: int
+    dim: int
+    v: Tensor
+    """The differences, (q,)."""
+    c: Tensor
+    """The coefficients of the estimate, (q,)."""
+    block: Block
+
+
+@dataclass(frozen=True)
+class BlockSize:
+    """An entry of the registry: the rule and its options with their defaults."""
+
+    name: str
+    formula: str
+    summary: str
+    size: Callable[..., int]
+    options: Mapping[str, Any]
+    sees_values: bool
+    """Whether it depends on what was measured, so that replicates may spend differently."""
+
+
+BLOCK_SIZES: Registry[BlockSize] = Registry("block-size rule", __name__, lambda entry: entry.size)
+
+
+def register(
+    name: str, *, formula: str, summary: str = ""
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Register the decorated function as a block-size rule under ``name``, which must be new."""
+
+    def add(size: Callable[..., int]) -> Callable[..., int]:
+        doc = summary or (size.__doc__ or "").strip().split("\n")[0]
+        parameters = signature(size).parameters.values()
+        options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if MOST not in options:
+            raise ConfigError(f"block-size rule {name!r} needs an option 'most', its largest block")
+        sees_values = "last" in signature(size).parameters
+        BLOCK_SIZES.add(name, BlockSize(name, formula, doc, size, options, sees_values))
+        return size
+
+    return add
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule with its options, as a configuration's ``q`` states it."""
+
+    entry: BlockSize
+    options: Mapping[str, Any]
+
+    @property
+    def sees_values(self) -> bool:
+        """Whether it depends on what was measured."""
+        return self.entry.sees_values
+
+    @property
+    def most(self) -> int:
+        """The largest block that it may ask for."""
+        return int(self.options[MOST])
+
+    def next(self, t: int, last: Last | None) -> int:
+        """The size of block t, between 1 and ``most``."""
+        told = {"last": last} if self.entry.sees_values else {}
+        return max(1, min(self.most, int(self.entry.size(t, **told, **self.options))))
+
+
+def rule_of(q: int | Mapping[str, Any]) -> Rule:
+    """The rule that ``q`` of a configuration states."""
+    if isinstance(q, int):
+        return Rule(BLOCK_SIZES[FIXED], {MOST: q})
+    entry = BLOCK_SIZES[q[RULE]]
+    return Rule(entry, {**entry.options, **{key: q[key] for key in q if key != RULE}})
+
+
+def checked(q: object) -> int | str | dict[str, Any]:
+    """``q`` of a configuration: a whole number, ``auto``, or a rule with its options."""
+    if isinstance(q, Mapping):
+        return _checked_rule(q)
+    if q == AUTO:
+        return AUTO
+    if isinstance(q, float) and q.is_integer():
+        q = int(q)
+    if isinstance(q, bool) or not isinstance(q, int) or q < 1:
+        raise ValueError(f"q must be a number from 1 on, 'auto', or a rule, got {q!r}")
+    return q
+
+
+def _checked_rule(q: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule's name and options, all of them known and positive numbers."""
+    entry = BLOCK_SIZES[one_of("block-size rule", str(q.get(RULE)), BLOCK_SIZES)]
+    for key, value in q.items():
+        if key == RULE:
+            continue
+        if key not in entry.options:
+            raise ValueError(
+                f"{key!r} is not an option of the block-size rule {entry.name!r}"
+                f"{nearest(key, entry.options)}; options: {', '.join(entry.options)}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise ValueError(f"q.{key} must be a positive number, got {value!r}")
+    return {RULE: entry.name, **entry.options, **{k: v for k, v in q.items() if k != RULE}}
+
+
+def choose(dim: int, evaluations: int, *, full: bool) -> tuple[int, str]:
+    """The block size for ``q: auto``, and why.
+
+    Args:
+        dim: of the vector.
+        evaluations: what the budget covers.
+        full: whether the estimator makes the gradient of a full block.
+
+    >>> choose(10, 2000, full=True)[0], choose(500, 3000, full=True)[0]
+    (10, 8)
+    """
+    blocks = evaluations / (dim + 1)
+    if full and blocks >= SEVERAL:
+        return dim, f"the budget covers {blocks:.3g} full blocks"
+    q = max(1, min(dim, FEW if full else round(sqrt(dim + 1)), evaluations // 2))
+    return q, f"the budget covers {blocks:.3g} full blocks: several small ones"
+
+
+SEVERAL = 15
+"""Full blocks that a budget must cover for full blocks to be taken."""
+FEW = 8
+"""Directions of a block where it does not."""

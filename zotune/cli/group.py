@@ -1,0 +1,61 @@
+"""The group of all commands: how errors and signals end them, and what their help shares."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from zotune._version import __version__
+from zotune.core.processes import stoppable
+from zotune.errors import ZotuneError
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def examples(*commands: str) -> str:
+    """The end of a command's help: lines that can be typed, which click must not wrap."""
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
+
+
+class Group(click.Group):
+    """Commands whose errors are one line each on standard error, and exit code 2.
+
+    SIGTERM and a closed terminal end them as Ctrl-C does, with exit code 130.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what zotune raises on purpose is an answer, not a traceback."""
+        try:
+            with stoppable():
+                return super().invoke(ctx)
+        except ZotuneError as error:
+            for line in str(error).splitlines():
+                click.echo(f"zotune: {line}", err=True)
+            sys.exit(BAD_INPUT)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "zotune doctor                    # what this machine can do",
+        "zotune run smoke                 # a study of seconds",
+        "zotune init mine                 # files for a study of your own",
+    ),
+)
+@click.version_option(__version__, prog_name="zotune")
+def main() -> None:
+    """Zeroth-order optimization, measured in queries."""
+
+
+IMPORT = click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="FILE",
+    help="A .py file (or module) that registers estimators or problems of yours. Repeatable.",
+)

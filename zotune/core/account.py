@@ -1,0 +1,258 @@
+"""What the trials of a launch have spent together, in a file that outlives its driver.
+
+Positions are the spent budgets of all replicates of a trial, added up, in the unit of ``count``. A
+trial reserves what it may spend before its next report, and the reservation is on disk before the
+trial goes on; so whatever is killed, what was spent is never more than what the file says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zotune.core.names import ACCOUNT_FILE
+
+Event = Mapping[str, Any]
+
+
+@dataclass
+class Entry:
+    """One trial."""
+
+    identity: str = ""
+    """Of its configuration, by which a trial that Tune has lost is known again."""
+    low: int = 0
+    high: int = 0
+    """Positions between which the trial has reported; below ``high`` everything is charged."""
+    charged: int = 0
+    reserved: int = 0
+    """What it may spend beyond ``high`` before it reports again."""
+    last: bool = False
+    """Whether that is less than a whole report, and all that was left."""
+    repeated: int = 0
+    monitored: int = 0
+    begun: bool = False
+    rungs: dict[int, float] = field(default_factory=dict)
+    """The loss at each rung of a race."""
+
+    @property
+    def may_reach(self) -> int:
+        """The position up to which the trial may go."""
+        return self.high + self.reserved
+
+    def report(self, start: int, end: int, monitored: int) -> None:
+        """Charge what is new between two positions; what was charged before is repeated."""
+        if not (self.begun and self.low <= start <= self.high):
+            self.low = self.high = start
+        self.repeated += max(0, min(end, self.high) - start)
+        new = max(0, end - self.high)
+        self.charged += new
+        self.high += new
+        if new:  # else a kill has taken it back below, and it may have spent of its reservation
+            self.reserved = 0
+        self.monitored = max(self.monitored, monitored)
+        self.begun = True
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a launch has spent in all, for summaries and reports."""
+
+    charged: int
+    """Queries that count against the total."""
+    monitored: int
+    """Evaluations that only looked at the loss, and are never charged."""
+    repeated: int
+    """Queries that were made again after a kill, and are charged once."""
+    reserved: int
+    """Queries that trials may make before their next report."""
+    before: int
+    """Charged by the launch that this one goes on from."""
+    total: int | None
+    """What all trials together may spend; None: no limit."""
+    begun: int
+    """Trials that have reported."""
+
+    @property
+    def left(self) -> int | None:
+        """What may still be spent."""
+        return None if self.total is None else self.total - self.before - self.charged
+
+
+class Account:
+    """The spent budget of all trials of a launch, one line of a file for each event.
+
+    Args:
+        file: where events are kept; None: nowhere.
+        limit: what all trials together may spend; None: no limit.
+    """
+
+    def __init__(self, file: Path | None = None, limit: int | None = None) -> None:
+        self.file, self.limit = file, limit
+        self.before = 0
+        self.entries: dict[str, Entry] = {}
+        self.closed = False
+        """Whether no further trial can begin and none runs."""
+        for event in _events(file):
+            self._apply(event)
+
+    @property
+    def charged(self) -> int:
+        """What all trials have spent in this launch, counted once."""
+        return sum(entry.charged for entry in self.entries.values())
+
+    @property
+    def left(self) -> int | None:
+        """What is neither spent nor reserved; None: no limit."""
+        if self.limit is None:
+            return None
+        reserved = sum(entry.reserved for entry in self.entries.values())
+        return self.limit - self.before - self.charged - reserved
+
+    @property
+    def spending(self) -> Spending:
+        """All of it in a few numbers."""
+        entries = self.entries.values()
+        return Spending(
+            charged=self.charged,
+            monitored=sum(entry.monitored for entry in entries),
+            repeated=sum(entry.repeated for entry in entries),
+            reserved=sum(entry.reserved for entry in entries),
+            before=self.before,
+            total=self.limit,
+            begun=sum(entry.begun for entry in entries),
+        )
+
+    def of(self, trial: str) -> Entry:
+        """The entry of a trial, an empty one if there is none yet."""
+        return self.entries.get(trial, Entry())
+
+    def limited(self, limit: int | None, before: int = 0) -> None:
+        """Set what may be spent, and what an earlier launch has spent of it."""
+        if (limit, before) != (self.limit, self.before):
+            self._record({"limit": limit, "before": before})
+
+    def known(self, trial: str, identity: str, others: Collection[str]) -> None:
+        """Note a trial; one that Tune has lost hands its entry on to its like.
+
+        Args:
+            trial: its id.
+            identity: of its configuration.
+            others: ids of all trials that Tune knows.
+        """
+        if trial in self.entries:
+            return
+        lost = (
+            old
+            for old, entry in self.entries.items()
+            if old not in others and entry.identity == identity
+        )
+        self._record({"trial": trial, "identity": identity, "was": next(lost, None)})
+
+    def reserve(self, trial: str, upto: int, *, last: bool = False) -> bool:
+        """Let a trial go on to a position, if what is new of it is left.
+
+        Args:
+            trial: its id.
+            upto: the position.
+            last: whether it ends there, short of its next report.
+        """
+        entry = self.of(trial)
+        new, left = upto - entry.may_reach, self.left
+        if new <= 0:
+            return True
+        if left is not None and new > left:
+            return False
+        self._record({"trial": trial, "upto": upto, "last": last})
+        return True
+
+    def report(self, trial: str, start: int, end: int, monitored: int = 0) -> None:
+        """Charge what a trial has spent between two positions."""
+        self._record({"trial": trial, "from": start, "to": end, "monitored": monitored})
+
+    def move(self, trial: str, position: int) -> None:
+        """Note that a trial goes on from the checkpoint of another one."""
+        self._record({"trial": trial, "at": position})
+
+    def release(self, trial: str) -> None:
+        """Take back what a trial that has ended has reserved."""
+        if self.of(trial).reserved:
+            self._record({"trial": trial, "ended": True})
+
+    def rung(self, trial: str, rung: int, loss: float) -> None:
+        """Note the loss of a trial at a rung; the first note counts."""
+        if rung not in self.of(trial).rungs:
+            self._record({"trial": trial, "rung": rung, "loss": loss})
+
+    def _record(self, event: Event) -> None:
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            _append(self.file, json.dumps(event), synced=self.limit is not None)
+        self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        if "limit" in event:
+            self.limit, self.before = event["limit"], event["before"]
+            return
+        if event.get("was"):
+            self.entries[event["trial"]] = self.entries.pop(event["was"])
+        entry = self.entries.setdefault(event["trial"], Entry())
+        entry.identity = event.get("identity", entry.identity)
+        if "upto" in event:
+            entry.reserved = max(entry.reserved, event["upto"] - entry.high)
+            entry.last = event["last"]
+        if "to" in event:
+            entry.report(event["from"], event["to"], event["monitored"])
+        if "at" in event:
+            entry.low = entry.high = event["at"]
+        if "ended" in event:
+            entry.reserved = 0
+        if "rung" in event:
+            entry.rungs.setdefault(event["rung"], event["loss"])
+
+
+def spending_of(folder: Path) -> Spending:
+    """What the launch in a folder has spent in all; zeros where it has not begun.
+
+    >>> spending_of(Path("nowhere")).charged
+    0
+    """
+    return Account(folder / ACCOUNT_FILE).spending
+
+
+def as_record(spending: Spending) -> dict[str, int | None]:
+    """The same as plain numbers."""
+    return {**asdict(spending), "left": spending.left}
+
+
+def _append(file: Path, line: str, *, synced: bool) -> None:
+    """Add a line, whole or torn; one that was torn before is ended first."""
+    with file.open("ab") as out:
+        begins = out.tell() == 0 or _ends_whole(file)
+        out.write(("" if begins else "\n").encode() + line.encode() + b"\n")
+        out.flush()
+        if synced:
+            os.fsync(out.fileno())
+
+
+def _ends_whole(file: Path) -> bool:
+    with file.open("rb") as read:
+        read.seek(-1, os.SEEK_END)
+        return read.read(1) == b"\n"
+
+
+def _events(file: Path | None) -> Iterator[dict[str, Any]]:
+    """The events of a file, without a line that a kill has cut short."""
+    if file is None or not file.is_file():
+        return
+    for line in file.read_bytes().splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event

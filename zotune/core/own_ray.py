@@ -1,0 +1,99 @@
+"""A Ray of this machine for one process, without its start-up noise, telemetry and warnings."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zotune.core.folders import private_folder
+from zotune.core.tokens import own_token, set_variables
+
+LOCAL = "local"
+SILENCE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "100000",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",
+}
+BREAKPOINT = "PYTHONBREAKPOINT"
+"""What Ray sets in the process that starts it, and leaves there."""
+STORE_BYTES = 256 * 2**20
+"""The object store of a Ray of this machine; studies put next to nothing in it."""
+SOCKET_BYTES = 70
+"""Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
+
+
+def silence() -> None:
+    """Set what Ray reads when it is imported; what the user has set stays."""
+    for key, value in SILENCE.items():
+        os.environ.setdefault(key, value)
+
+
+@contextmanager
+def quiet_ray() -> Iterator[None]:
+    """Ray says nothing that zotune does not say itself; the environment is restored afterwards."""
+    before = {key: os.environ.get(key) for key in (*SILENCE, BREAKPOINT)}
+    silence()
+    try:
+        with _quiet_loggers():
+            yield
+    finally:
+        set_variables(before)
+
+
+@contextmanager
+def own_ray(*, cpus: int | None = None) -> Iterator[None]:
+    """The Ray that this process has; else a new one, which accepts only its own processes."""
+    with quiet_ray():
+        import ray
+
+        if ray.is_initialized():
+            yield
+            return
+        with own_token(), started(LOCAL, cpus=cpus, **own_options()):
+            yield
+
+
+@contextmanager
+def started(address: str, *, cpus: int | None = None, **options: Any) -> Iterator[None]:
+    """A Ray of this process, which ends with the context."""
+    import ray
+
+    ray.init(
+        address=address, log_to_driver=False, logging_level=logging.ERROR, num_cpus=cpus, **options
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def own_options() -> dict[str, Any]:
+    """How a Ray of our own is started: small, and its files hidden from other users."""
+    return {
+        "include_dashboard": False,
+        "object_store_memory": STORE_BYTES,
+        "_temp_dir": str(private_folder(SOCKET_BYTES) / "ray"),
+    }
+
+
+@contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("ray", "ray.tune", "ray.train", "ray.data")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,0 +1,35 @@
+"""All evaluations in this process, whole requests at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from zotune.iterates import Answer, Program, Request
+
+Result = TypeVar("Result")
+
+
+def run(program: Program[Result], answer: Callable[[Request], Answer]) -> Result:
+    """Run a program to its end; ``answer`` answers its requests."""
+    given: Answer | None = None
+    while True:
+        try:
+            request = next(program) if given is None else program.send(given)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        given = answer(request)
+
+
+class Serial:
+    """Evaluates every request here."""
+
+    in_process = True
+
+    def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
+        """The result of a program."""
+        return run(program(*arguments), lambda request: request.evaluate())
+
+
+SERIAL = Serial()

@@ -1,0 +1,79 @@
+"""What a lane finds out before its first step: the smoothness L, and whether values are noisy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zotune.config import Config
+from zotune.core.state import LaneState
+from zotune.iterates import Iterate, Program, View
+from zotune.loop.curvature import estimate_curvature, probes_for, probing_cost
+from zotune.loop.noise import LOOKS, alike, refuse_noise
+from zotune.loop.recording import Recorder
+
+PROBING = -1
+"""The step under whose address curvature is probed before the first."""
+
+
+class Checks:
+    """Probes curvature and looks for noise.
+
+    Args:
+        config: the checked configuration.
+        iterate: where x lives.
+        recorder: of the lane.
+    """
+
+    def __init__(self, config: Config, iterate: Iterate, recorder: Recorder) -> None:
+        self.config, self.iterate, self.recorder = config, iterate, recorder
+        self.budget = recorder.budget
+
+    def smoothness(self, state: LaneState) -> Program[LaneState]:
+        """The state with L estimated around its points, which is charged."""
+        probes = probes_for(self.config.block_rule.most, self.config.budget)
+        probes = min(probes, self.iterate.dim)
+        ledger = state.ledger.charge(*probing_cost(probes))
+        needed = self.budget.spent(ledger) + self.budget.cost(1)
+        self.budget.require(needed, "an estimate of L and one step")
+        if state.curve.last_spent < self.budget.spent(state.ledger):
+            state, seen = yield from self.recorder.observed(state, state.loss, look=True)
+            state = self.recorder.recorded(state, seen)
+        view = View(PROBING, self.iterate.dim)
+        block, mu = self.iterate.block(view, probes), self.config.mu
+        found = yield from estimate_curvature(
+            lambda points: self.iterate.trial(state, view, points), state.x, block, mu
+        )
+        state = state.but(ledger=ledger)
+        if not state.steps and not self.iterate.stochastic:
+            changes = {"its curvature": found.bend} | self._differences(found.slope)
+            state = yield from self._look_again(state, found.center, changes)
+        inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)
+        return state.but(inverse_smoothness=inverse)
+
+    def noise(self, state: LaneState, once: Tensor, v: Tensor) -> Program[LaneState]:
+        """The state, unless its loss, seen ``once`` before, tells that v is noise."""
+        if self.iterate.stochastic:
+            return state
+        changes = self._differences(v.square().mean(-1).sqrt())
+        return (yield from self._look_again(state, once, changes))
+
+    def _differences(self, slope: Tensor) -> dict[str, Tensor]:
+        """How much f changes over mu, by name, unless mu was chosen knowingly."""
+        mu = self.iterate.mu
+        return {} if self.config.mu else {f"differences over mu={mu:g}": slope * mu}
+
+    def _look_again(
+        self, state: LaneState, other: Tensor, changes: dict[str, Tensor]
+    ) -> Program[LaneState]:
+        """The state that has looked for noise, if its loss differs from another at its points."""
+        if not changes or alike(state.loss, other):
+            return state
+        looks = [state.loss, other]
+        for _ in range(LOOKS):
+            request = self.iterate.look(state)
+            assert request is not None  # all replicates run
+            looks.append((yield request).values)
+        for what, size in changes.items():
+            refuse_noise(torch.stack(looks, dim=-1), size, what)
+        return state.but(ledger=state.ledger.monitor(LOOKS))

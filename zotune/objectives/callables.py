@@ -1,0 +1,258 @@
+"""Any callable as an objective: of one vector or of a batch, of torch tensors or numpy arrays."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import numbers
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zotune._lazy import LazyModule
+from zotune.errors import ConfigError, ObjectiveError, one_of
+from zotune.objectives.checks import (
+    checked_smoothness,
+    dtype_name,
+    parse_dtype,
+    positive_int,
+    short,
+)
+from zotune.objectives.protocol import Objective
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = LazyModule("torch")
+
+TORCH, NUMPY = "torch", "numpy"
+_ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
+"""Errors of a user's function that may come from being called with a tensor."""
+
+
+class CallableObjective(Objective):
+    """A function of the user's, of one vector or of a batch of them."""
+
+    def __init__(
+        self,
+        fn: Callable[[Tensor], Any],
+        dim: int,
+        *,
+        batched: bool,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        name: str,
+        start: Any = None,
+        failures: tuple[type[BaseException], ...] = (),
+        array: str | None = None,
+    ) -> None:
+        super().__init__(name, dim, dtype=dtype, device=device)
+        self.fn = fn
+        self.batched = batched
+        self.failures = failures
+        self.awaited = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+            getattr(fn, "__call__", None)  # noqa: B004
+        )
+        """Whether it is an ``async def``."""
+        self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
+        """Whether the function gets numpy arrays; None until its first call has told."""
+        self._start = super().start() if start is None else self._checked_start(start)
+
+    @property
+    def points_per_call(self) -> int:
+        """One, unless the function takes many, or many calls of it can wait side by side."""
+        return super().points_per_call if self.batched or self.awaited else 1
+
+    def start(self) -> Tensor:
+        """As given, or zero."""
+        return self._start
+
+    def _checked_start(self, start: Any) -> Tensor:
+        point = torch.as_tensor(start, dtype=self.dtype, device=self.device)
+        if point.shape != (self.dim,):
+            raise ConfigError(
+                f"start must have shape ({self.dim},), one coordinate for each dimension, "
+                f"got {tuple(point.shape)}"
+            )
+        return point
+
+    def values(self, points: Tensor) -> Tensor:
+        """Call the user's function; what it returns must be numbers, one a point."""
+        if self.batched:
+            return self._checked_batch(self._called(points), len(points))
+        if self.awaited:
+            numbers = side_by_side([self._awaited_value(point) for point in points])
+            return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
+        numbers = [self._value(point) for point in points]
+        return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
+
+    def _value(self, point: Tensor) -> float:
+        """The number that the function returns; inf for a failed evaluation."""
+        try:
+            return _number(self._called(point))
+        except self.failures:
+            self.failed += 1
+            return inf
+
+    async def _awaited_value(self, point: Tensor) -> float:
+        """The same of an ``async def``, which gets a tensor unless it says otherwise."""
+        try:
+            return _number(await self.fn(point.cpu().numpy() if self._numpy else point))  # type: ignore[arg-type]
+        except self.failures:
+            self.failed += 1
+            return inf
+
+    def _called(self, x: Tensor) -> Any:
+        """What the user's function answers, called with a tensor or an array.
+
+        A function that says nothing gets a tensor at first, and arrays if it fails with that.
+        """
+        if self._numpy:
+            return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+        try:
+            answer = self.fn(x)
+        except (TypeError, RuntimeError, AttributeError) as error:
+            if self._numpy is None and self._works_with_numpy(x):
+                return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+            if _ABOUT_TENSORS.search(str(error)):
+                error.add_note(
+                    f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, "
+                    f"shape {tuple(x.shape)}; x.numpy() makes it an array, and "
+                    "zotune.objective(fn, dim, dtype=torch.float32) another type"
+                )
+            raise
+        self._numpy = False
+        return answer
+
+    def _works_with_numpy(self, x: Tensor) -> bool:
+        """Whether the function, which has failed with a tensor, takes an array."""
+        try:
+            self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+        except Exception:
+            return False
+        self._numpy = True
+        return True
+
+    def _checked_batch(self, result: Any, n: int) -> Tensor:
+        try:
+            wide = result if isinstance(result, torch.Tensor) else np.asarray(result)
+            values = torch.as_tensor(wide, device=self.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ObjectiveError(
+                f"a batched objective returns a tensor of {n} numbers, "
+                f"got {type(result).__name__}: {short(result)}"
+            ) from error
+        if values.shape != (n,) or values.is_complex():
+            raise ObjectiveError(
+                f"a batched objective returns one number a point, shape ({n},), "
+                f"got shape {tuple(values.shape)} of {dtype_name(values.dtype)}; "
+                "leave batched=False for a function of one vector"
+            )
+        return values.detach().to(self.value_dtype, copy=True)  # it may be a buffer of the user's
+
+
+def side_by_side(calls: Sequence[Coroutine[Any, Any, float]]) -> list[float]:
+    """What coroutines return, awaited together, also where this thread has an event loop."""
+
+    async def gathered() -> list[float]:
+        return list(await asyncio.gather(*calls))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(gathered())
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, gathered()).result()
+
+
+def _wants_numpy(fn: Callable[..., Any]) -> bool | None:
+    """Whether a function's first parameter is annotated as an array or as a tensor; else None."""
+    try:
+        first = next(iter(inspect.signature(fn).parameters.values()))
+    except (TypeError, ValueError, StopIteration):
+        return None
+    annotation = str(first.annotation)
+    if "ndarray" in annotation or "NDArray" in annotation:
+        return True
+    return False if "Tensor" in annotation else None
+
+
+def _number(result: Any) -> float:
+    """A result as a float, or the error that says what came instead."""
+    if isinstance(result, numbers.Real):
+        return float(result)
+    if hasattr(result, "item") and getattr(result, "size", None) is not None:
+        shape = tuple(result.shape)
+        if shape in ((), (1,)) and isinstance(result.item(), numbers.Real):
+            return float(result.item())
+        raise ObjectiveError(
+            f"an objective returns one number, got shape {shape}; "
+            "sum it up, or say zotune.objective(fn, dim, batched=True) of a function of many points"
+        )
+    raise ObjectiveError(
+        f"an objective returns a number, got {type(result).__name__}: {short(result)}"
+    )
+
+
+def objective(
+    fn: Callable[[Tensor], Any],
+    dim: int,
+    *,
+    batched: bool = False,
+    L: float | None = None,
+    optimum: float | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    start: Any = None,
+    failures: tuple[type[BaseException], ...] = (),
+    array: str | None = None,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str = "cpu",
+    name: str | None = None,
+) -> Objective:
+    """Wrap any callable so that zotune can minimise it.
+
+    Args:
+        fn: takes a vector (d,) and returns a number; batched, takes (n, d) and returns (n,). An
+            ``async def`` is awaited for many points side by side.
+        dim: d.
+        batched: whether ``fn`` takes many points at once, which is faster.
+        L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
+        optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
+        bounds: (low, high), numbers or vectors; points and probes of ``update: auto`` stay inside.
+        start: where runs begin, (d,); zero unless given.
+        failures: exceptions of these types are failed evaluations, like inf.
+        array: "torch" or "numpy", what ``fn`` is called with; by its annotation, or found out at
+            the first call, unless given.
+        dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
+        device: where the points live.
+        name: how rows and records call it; the function's own name unless given.
+
+    Returns:
+        An ``Objective`` for ``zotune.minimize`` and ``zotune.trainable``.
+
+    >>> import torch, zotune
+    >>> bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0, optimum=0.0)
+    >>> bowl.values(torch.ones(2, 3))
+    tensor([3., 3.], dtype=torch.float64)
+    """
+    if not callable(fn):
+        raise ObjectiveError(f"an objective is a callable, got {type(fn).__name__}: {short(fn)}")
+    wrapped = CallableObjective(
+        fn,
+        positive_int("dim", dim),
+        batched=batched,
+        dtype=parse_dtype(dtype) if isinstance(dtype, str) else dtype or torch.float64,
+        device=device,
+        name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
+        start=start,
+        failures=tuple(failures),
+        array=None if array is None else one_of("array", array, (TORCH, NUMPY)),
+    )
+    wrapped.L, wrapped.minimum = checked_smoothness(L), optimum
+    wrapped.bounds = bounds
+    return wrapped

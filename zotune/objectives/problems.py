@@ -1,0 +1,154 @@
+"""Problems by name: the registry, and how an entry becomes an objective."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from zotune.errors import ConfigError, nearest
+from zotune.objectives.checks import short
+from zotune.objectives.protocol import AnyObjective, Objective
+from zotune.registry import Registry
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An entry of the registry: a named problem and the options that make an instance of it."""
+
+    name: str
+    formula: str
+    summary: str
+    build: Callable[..., AnyObjective]
+    settings: Callable[..., Settings] | None = None
+    """Makes the options of a problem over weights without building it; None: building tells all."""
+    weights: bool = False
+    """Whether x is the weights of a module."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options with their defaults."""
+        parameters = inspect.signature(self.settings or self.build).parameters.values()
+        return {p.name: p.default for p in parameters if p.name != "device"}
+
+    def settings_of(self, problem: Mapping[str, Any]) -> Settings | None:
+        """The options of a problem's mapping, where it is one over weights."""
+        options = {key: value for key, value in problem.items() if key != "name"}
+        return None if self.settings is None else self.settings(**options)
+
+
+class Settings(Protocol):
+    """Options of a problem over a model's weights, checked without building it."""
+
+    @property
+    def dim(self) -> int:
+        """d of the instance."""
+        ...
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """What the weights of one checkpoint take on disk."""
+        ...
+
+    @property
+    def load_with(self) -> str:
+        """The function that loads an export of the model."""
+        ...
+
+    def check(self) -> None:
+        """Raise what building would raise, short of loading what is large."""
+
+    def located(self) -> dict[str, Any]:
+        """The options with paths that mean the same in every process."""
+        ...
+
+
+PROBLEMS: Registry[Problem] = Registry(
+    "problem", "zotune.objectives", lambda e: e.build, also=("zotune.language.problem",)
+)
+
+
+Build = TypeVar("Build", bound=Callable[..., "AnyObjective"])
+
+
+def register(name: str, *, formula: str = "", weights: bool = False) -> Callable[[Build], Build]:
+    """Register a class of objectives, or a function that makes one, as a problem.
+
+    Its parameters are the options of the problem, and need defaults; ``device`` is given to it if
+    it takes one. The name must be new. ``weights`` says that it makes a WeightsObjective.
+
+    >>> import zotune
+    >>> @zotune.objectives.register("shifted-bowl", formula="‖x − shift‖²")
+    ... def shifted_bowl(dim: int = 20, shift: float = 1.0) -> zotune.Objective:
+    ...     return zotune.objective(lambda x: ((x - shift) ** 2).sum(), dim, L=2.0, optimum=0.0)
+    >>> zotune.minimize({"name": "shifted-bowl", "dim": 5}, q=5, budget=500).best_loss < 1e-6
+    True
+    """
+
+    def add(build: Build) -> Build:
+        for option in inspect.signature(build).parameters.values():
+            if option.default is option.empty:
+                raise ConfigError(
+                    f"option {option.name!r} of problem {name!r} needs a default, which studies "
+                    "take where they say nothing"
+                )
+        summary = (build.__doc__ or "").strip().split("\n")[0]
+        PROBLEMS.add(name, Problem(name, formula, summary, build, weights=weights))
+        return build
+
+    return add
+
+
+def build_problem(
+    problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
+) -> Objective:
+    """The objective of a problem's name or of a mapping with ``name`` and options."""
+    built = build_any_problem(problem, device=device)
+    if not isinstance(built, Objective):
+        raise ConfigError(
+            f"problem {built.name!r} is a function of a model's weights, not of a vector; "
+            "run it as a study, or with zotune.ZOTrainable"
+        )
+    return built
+
+
+def build_any_problem(
+    problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
+) -> AnyObjective:
+    """The same, where a function of a module's weights will do as well."""
+    options = problem_mapping(problem)
+    entry = PROBLEMS[options.pop("name")]
+    if "device" in inspect.signature(entry.build).parameters:
+        options["device"] = device
+    from zotune.weights.objective import WeightsObjective
+
+    built = entry.build(**options)
+    if not isinstance(built, Objective | WeightsObjective):
+        raise ConfigError(
+            f"problem {entry.name!r} must build an Objective, got {type(built).__name__}; "
+            "return zotune.objective(fn, dim)"
+        )
+    return built
+
+
+def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A problem as the mapping in which it is stored, with names and options checked."""
+    if isinstance(problem, str):
+        problem = {"name": problem}
+    if not isinstance(problem, Mapping) or "name" not in problem:
+        raise ConfigError(
+            f"problem must be a name or a mapping with 'name', got {short(problem)}; "
+            f"known problems: {', '.join(PROBLEMS)}"
+        )
+    entry = PROBLEMS[problem["name"]]
+    for option in problem:
+        if option != "name" and option not in entry.options:
+            raise ConfigError(
+                f"problem {entry.name!r} has no option {option!r}{nearest(option, entry.options)}; "
+                f"it takes {', '.join(entry.options)}"
+            )
+    return dict(problem)

@@ -1,0 +1,96 @@
+"""The evaluator of a run, by its ``workers``: this process, or Ray workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zotune.config import Config
+from zotune.core.own_ray import own_ray
+from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.runs.own import Own, adopt, own_entries
+
+if TYPE_CHECKING:
+    from zotune.evaluators.ray_workers import RayWorkers
+
+SHARE = {"cpu": 1.0, "gpu": 0.0}
+"""What a worker gets unless told otherwise."""
+
+
+def checked_share(worker: Mapping[str, float] | None) -> dict[str, float]:
+    """What a worker gets of the machine, or one line that says what is wrong with it."""
+    for key, value in (worker or {}).items():
+        good = not isinstance(value, bool) and isinstance(value, int | float) and value >= 0
+        if key not in SHARE or not good:
+            raise ConfigError(
+                f"worker must be numbers of cpu and gpu, such as {{'cpu': 0.5}}, got {worker!r}"
+            )
+    return SHARE | dict(worker or {})
+
+
+@contextmanager
+def workers_here(
+    count: int, build: Callable[[], Any], worker: Mapping[str, float] | None = None
+) -> Iterator[RayWorkers]:
+    """Workers on the Ray that this process has, or on one of its own that ends with them."""
+    share = checked_share(worker)
+    with own_ray(cpus=max(1, ceil(count * share["cpu"]))), own_workers(count, build, share) as all_:
+        yield all_
+
+
+@contextmanager
+def own_workers(
+    count: int,
+    build: Callable[[], Any],
+    share: Mapping[str, float],
+    placed: Sequence[Mapping[str, Any]] | None = None,
+    kind: type[RayWorkers] | None = None,
+) -> Iterator[RayWorkers]:
+    """Workers on the Ray that this process has, which end with the context."""
+    from zotune.evaluators.ray_workers import RayWorkers
+
+    if placed is None:
+        require_shares(count, share)
+    workers = (kind or RayWorkers)(count, build, share=share, placed=placed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(workers.threads)  # the run computes as its workers do
+    try:
+        yield workers
+    finally:
+        workers.close()
+        torch.set_num_threads(threads)
+
+
+def require_shares(count: int, share: Mapping[str, float]) -> None:
+    """Refuse workers that the connected Ray has no room for: they would wait for ever."""
+    import ray
+
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    for name in ("CPU", "GPU"):
+        wanted, has = count * share[name.lower()], there.get(name, 0.0)
+        if wanted > has:
+            raise ConfigError(
+                f"workers={count} want {wanted:g} {name}, and Ray has {has:g}; lower workers, or "
+                f"give worker={{{name.lower()!r}: {has / count:g}}}"
+            )
+
+
+def serve(workers: RayWorkers, loop: Loop, x0: Any = None, own: Own | None = None) -> None:
+    """Let workers answer the requests of a loop."""
+    entries = own_entries() if own is None else own
+    memory = getattr(loop.iterate, "memory", loop.config.memory)  # as is chosen here
+    alike = loop.config.model_copy(update={"memory": memory})
+    workers.attend(loop, partial(_copy_of, alike, x0, entries))
+    loop.answer_with(workers)
+
+
+def _copy_of(config: Config, x0: Any, own: Own, objective: Any) -> Loop:
+    """A worker's loop."""
+    adopt(own)
+    return Loop(config, objective, x0)

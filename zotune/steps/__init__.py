@@ -1,0 +1,203 @@
+"""Step-size rules: how far to go along what the update makes of an estimate.
+
+One file a rule, of one of two kinds. A rule that is known beforehand is a function of the step's
+index and of its block::
+
+    @steps.register("harmonic", formula="eta / (t + 1)")
+    def harmonic(eta, t, best, usual):
+        return eta * (best / usual) / (t + 1)
+
+A rule that depends on values is a generator. It is given a ``Line``, may yield step sizes to try,
+is sent the value of f there (each is charged), and returns the step size to take, or None to stay
+where x is. What it remembers from step to step stands in ``line.memory``, numbers by name, which
+are saved with the run::
+
+    @steps.register("halving", formula="eta / 2ᵏ, the first that descends", memory={"eta": nan})
+    def halving(line):
+        eta = line.eta if isnan(line.memory["eta"]) else line.memory["eta"]
+        for _ in range(8):
+            if (yield eta) < line.value:
+                break
+            eta /= 2
+        else:
+            return None
+        line.memory["eta"] = 2 * eta
+        return eta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING
+
+from zotune.errors import ConfigError, one_of
+from zotune.registry import Registry
+from zotune.steps.schedules import COSINE, LEVEL, LINEAR, SCHEDULES, schedule_factor
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from zotune.directions import Directions
+    from zotune.estimators import Estimator
+
+__all__ = ["AUTO", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "STEPS", "THEORY", "Line", "StepRule"]
+__all__ += ["Step", "register", "schedule_factor"]
+
+THEORY, AUTO = "theory", "auto"
+"""Names that other parts of zotune refer to: the step of the bounds, and "chosen by the run"."""
+
+Size = Callable[[float, int, float, float], float]
+"""(eta, t, best, usual) → the step size, up to 1/L where the rule needs the smoothness."""
+
+
+@dataclass
+class Line:
+    """What a rule that depends on values knows of its step."""
+
+    eta: float | None
+    """As configured."""
+    t: int
+    """The index of the step."""
+    q: int
+    dim: int
+    """Of the vector that the step moves."""
+    value: float
+    """f(x), as this step sees it."""
+    rounding: float
+    """How much of a value may be rounding."""
+    v: Tensor
+    """The differences along the block's directions, (q,)."""
+    first: Callable[[], float]
+    """The step size to begin with where nothing is known: a small change of x."""
+    natural: float | None
+    """The step size that the update itself aims at; None where it aims at none."""
+    memory: MutableMapping[str, float]
+    """What the rule has remembered; it may be changed."""
+    slope: Callable[[], float]
+    """gᵀΔ/η for the last Δ = η·(…) that was tried: how fast f should fall, by the estimate."""
+
+
+Search = Generator[float, float, float | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An entry of the registry: the rule and what it needs."""
+
+    name: str
+    formula: str
+    summary: str
+    size: Size | None = None
+    """The step size, where it is known beforehand."""
+    search: Callable[[Line], Search] | None = None
+    """The search for it, where it depends on values."""
+    needs_smoothness: bool = False
+    """Whether the size has to be divided by L."""
+    default_eta: float | None = None
+    """Taken where eta is not given; None: it must be, unless the rule finds its own."""
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """What the rule remembers, and how it begins."""
+    most_trials: int = 0
+    """The most values that it asks for in one step."""
+
+    @property
+    def code(self) -> object:
+        """The function, which tells who has written it."""
+        return self.size or self.search
+
+    @property
+    def sees_values(self) -> bool:
+        """Whether it depends on values, so that replicates may spend differently."""
+        return self.search is not None
+
+
+STEPS: Registry[Step] = Registry("step", __name__, lambda entry: entry.code)
+
+
+def register(
+    name: str,
+    *,
+    formula: str,
+    summary: str = "",
+    needs_smoothness: bool = False,
+    default_eta: float | None = None,
+    memory: Mapping[str, float] | None = None,
+    most_trials: int = 0,
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Register the decorated function as a step rule under ``name``, which must be new."""
+
+    def add(rule: Callable[..., object]) -> Callable[..., object]:
+        doc = summary or (rule.__doc__ or "").strip().split("\n")[0]
+        kind = {"search": rule} if isgeneratorfunction(rule) else {"size": rule}
+        entry = Step(
+            name,
+            formula,
+            doc,
+            **kind,
+            needs_smoothness=needs_smoothness,
+            default_eta=default_eta,
+            memory=memory or {},
+            most_trials=most_trials,
+        )
+        STEPS.add(name, entry)
+        return rule
+
+    return add
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """A rule bound to the estimator, the directions and q: the step size at step t."""
+
+    name: str
+    eta: float | None
+    q: int
+    dim: int
+    estimator: Estimator
+    directions: Directions
+    _best: dict[int, float] = field(init=False, default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        one_of("step", self.name, STEPS)
+        if self.entry.size and self.eta is None and self.entry.default_eta is None:
+            raise ConfigError(
+                f"step {self.name!r} needs a step size, got eta=None; give eta, or step='theory'"
+            )
+        if self.needs_smoothness and self.estimator.moments is None:
+            raise ConfigError(
+                f"step 'theory' needs the moments of the estimator, and {self.estimator.name!r} "
+                "declares none; give step='constant' with eta, or register it with moments"
+            )
+
+    @property
+    def entry(self) -> Step:
+        """The rule itself."""
+        return STEPS[self.name]
+
+    @property
+    def needs_smoothness(self) -> bool:
+        """Whether the step has to be divided by L."""
+        return self.entry.needs_smoothness
+
+    def size(self, t: int, q: int) -> float:
+        """The step (times L under ``theory``) for step t, rescaled where the block has shrunk."""
+        assert self.entry.size is not None  # others are searched for
+        eta = self.entry.default_eta if self.eta is None else self.eta
+        assert eta is not None  # checked above
+        return self.entry.size(eta, t, self.best(q), self.best(self.q))
+
+    def weight(self, t: int, q: int) -> float:
+        """The weight of x_t in the average iterate: the step times E gᵀĝ / ‖g‖²."""
+        moments = self.estimator.moments
+        alignment = 1.0 if moments is None else moments(self.directions, q, self.dim).alignment
+        return (self.size(t, q) if self.entry.size else 1.0) * alignment
+
+    def best(self, q: int) -> float:
+        """The theory step times L; q itself where the estimator declares no moments."""
+        if q not in self._best:
+            moments = self.estimator.moments
+            known = moments is not None
+            self._best[q] = moments(self.directions, q, self.dim).step if known else float(q)  # type: ignore[misc]
+        return self._best[q]

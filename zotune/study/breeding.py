@@ -1,0 +1,104 @@
+"""Population-based training on spent budget: weak trials go on from strong ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import PopulationBasedTraining
+
+from zotune.core.names import CHARGED
+from zotune.study.points import PROBLEM, RANGES, WHOLE, Sampler
+from zotune.study.spending import account_of
+
+if TYPE_CHECKING:
+    from ray.tune.execution.tune_controller import TuneController
+
+    from zotune.study.model import Study
+
+INTERVAL = 2
+"""Reports between two changes of the population."""
+
+
+class Population(PopulationBasedTraining):
+    """Tune's PBT, which waits for all trials, draws from the study's seed, and books what it moves.
+
+    Args:
+        folder: of the launch.
+        seed: of what is drawn.
+        options: of Tune's own.
+    """
+
+    def __init__(self, folder: Path, seed: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.folder, self.seed = folder, seed
+
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
+    ) -> str:
+        """As Tune's own, with its draws from our seed."""
+        with _seeded([self.seed % 2**32, self._num_perturbations]):
+            return str(super().on_trial_result(tune_controller, trial, result))
+
+    def _exploit(
+        self, tune_controller: TuneController, trial: Trial, trial_to_clone: Trial
+    ) -> None:
+        """Note where the trial goes on from: what it spends there is new."""
+        super()._exploit(tune_controller, trial, trial_to_clone)
+        saved = trial.latest_checkpoint_result
+        if saved is not None:
+            at = int((saved.metrics or {}).get(CHARGED, 0))
+            account_of(self.folder).move(trial.trial_id, at)
+
+
+def population(study: Study, folder: Path) -> Population:
+    """Tune's PBT for a study: every searched setting may change, within its own range."""
+    axes = {key: axis for key, axis in study.axes.items() if not key.startswith(PROBLEM)}
+    return Population(
+        folder,
+        study.seed,
+        time_attr="spent",
+        perturbation_interval=INTERVAL * study.reports_at,
+        hyperparam_mutations={
+            key: axis.domain() if isinstance(axis, Sampler) else axis for key, axis in axes.items()
+        },
+        custom_explore_fn=_Within(axes),
+        log_config=False,
+        synch=True,
+    )
+
+
+class _Within:
+    """Keeps what was perturbed within the ranges that the study names."""
+
+    def __init__(self, axes: Mapping[str, Any]) -> None:
+        self.ranges = {
+            key: axis
+            for key, axis in axes.items()
+            if isinstance(axis, Sampler) and axis.kind in RANGES
+        }
+
+    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+        for key, axis in self.ranges.items():
+            low, high = axis.values
+            value = min(max(config[key], low), high)
+            config[key] = round(value) if axis.kind in WHOLE else float(value)
+        return config
+
+
+@contextmanager
+def _seeded(seed: list[int]) -> Iterator[None]:
+    """Draws of Python's and NumPy's global generators from a seed; both are put back afterwards."""
+    before = random.getstate(), np.random.get_state()
+    random.seed(str(seed))
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])

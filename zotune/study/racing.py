@@ -1,0 +1,98 @@
+"""What a race decides: how far configurations run side by side, and which of them go on.
+
+Half of the total is for finding out, in equal parts for each rung: at first all configurations run
+with a small share each, then the better half with twice as much, and so on. The last one has the
+other half and everything that was not needed before. Nothing here knows of Ray: the scheduler and
+the bench make the same decisions with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf, isfinite, log2
+
+from zotune.config import REPORTS
+from zotune.errors import ConfigError
+
+EXPLORING = 2
+"""One part in so many of the total is for finding the winner."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rungs of a race."""
+
+    every: int
+    """Spent budget between two reports; all rungs are multiples of it."""
+    rungs: tuple[int, ...]
+    """Spent budgets at which the better half goes on; none where one configuration races alone."""
+    racing: tuple[int, ...]
+    """How many configurations run up to each rung."""
+
+    def kept(self, rung: int) -> int:
+        """How many go on after a rung."""
+        return -(-self.racing[rung] // 2)
+
+
+def plan(total: int, racers: int, *, step: int = 1, every: int | None = None) -> Plan:
+    """The rungs for a total, of one replicate.
+
+    Args:
+        total: what all configurations together may spend.
+        racers: how many there are.
+        step: the most that one step of any of them takes; nobody is judged before a step.
+        every: spent budget between two reports; the first share unless given.
+
+    >>> plan(4800, 8)
+    Plan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2))
+    """
+    racing = _racing(racers)
+    if not racing:
+        return Plan(every or max(1, total // REPORTS), (), ())
+    share = total // EXPLORING // len(racing)
+    every = every or max(1, share // racers, step if share // racers < step else 1)
+    rungs: list[int] = []
+    at = 0
+    for running in racing:
+        at += every * max(1, share // running // every)
+        if not rungs:
+            at = every * -(-max(at, step) // every)
+        rungs.append(at)
+    found = Plan(every, tuple(rungs), racing)
+    if (needed := _cost(found) + racers * step) > total:
+        raise ConfigError(
+            f"a race of {racers} configurations needs a total of at least {needed} for each "
+            f"replicate, got {total}: every one takes a step of up to {step}; raise total, lower "
+            "q or report_every, or race fewer"
+        )
+    return found
+
+
+def _racing(racers: int) -> tuple[int, ...]:
+    """How many run up to each rung: all, the better half, …, two."""
+    rungs = ceil(log2(racers)) if racers > 1 else 0
+    return tuple(-(-racers // 2**rung) for rung in range(rungs))
+
+
+def _cost(plan: Plan) -> int:
+    """What all configurations spend up to the last rung, steps past a rung not counted."""
+    before = (0, *plan.rungs[:-1])
+    shares = (at - earlier for at, earlier in zip(plan.rungs, before, strict=True))
+    return sum(n * share for n, share in zip(plan.racing, shares, strict=True))
+
+
+def survivors(losses: Mapping[str, float], kept: int) -> list[str]:
+    """The configurations with the lowest losses, in the order of their names where equal.
+
+    Who was faster does not matter, nor in which order they reported.
+
+    >>> survivors({"c": 1.0, "a": float("nan"), "b": 1.0, "d": 0.5}, 2)
+    ['d', 'b']
+    """
+    ranked = sorted(losses, key=lambda name: (_rank(losses[name]), name))
+    return ranked[:kept]
+
+
+def _rank(loss: float) -> float:
+    return loss if isfinite(loss) else inf

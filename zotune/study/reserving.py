@@ -1,0 +1,95 @@
+"""How far a trial goes before its next report: what it has to reserve of a study's total."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from zotune.config import Config, parse_config
+from zotune.core.account import Account
+from zotune.core.budget import DIRECTIONS, Budget
+from zotune.core.differences import get_difference
+from zotune.loop.curvature import probes_for, probing_cost
+from zotune.steps import THEORY
+from zotune.tune.trainables import plain
+
+FIXED = ("theory", "constant", "sqrt-decay", "normalized")
+"""Steps that evaluate nothing besides their block."""
+
+
+def settings_of(shared: Mapping[str, Any], trial_config: Mapping[str, Any]) -> Config:
+    """The configuration of a trial as Tune has it."""
+    merged = {**shared, **trial_config}
+    known = {key: value for key, value in merged.items() if key in Config.model_fields}
+    return parse_config(plain(known))
+
+
+def identity_of(config: Config) -> str:
+    """A short name for what a run does, whatever its budget."""
+    return hashlib.sha256(config.identity.encode()).hexdigest()[:16]
+
+
+def step_cost(config: Config) -> int:
+    """The most that one step of a replicate takes from its budget."""
+    if config.chooses or not isinstance(config.q, int) or config.step not in FIXED:
+        return config.budget
+    budget = Budget(config.budget, config.count, get_difference(config.difference))
+    return min(config.budget, budget.cost(config.q))
+
+
+def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
+    """The most that a replicate has spent at its next report.
+
+    Args:
+        config: of the trial.
+        spent: by now.
+        fresh: whether curvature may be probed first, as at the start.
+
+    >>> reach(parse_config({"budget": 100, "q": 4, "report_every": 10, "L": 1}), 12)
+    20
+    >>> reach(parse_config({"budget": 100, "q": 4, "report_every": 10, "L": 1}))
+    12
+    """
+    ends = [_end(config, spent)]
+    if fresh and config.step == THEORY and config.L is None and not config.chooses:
+        directions, evaluations = probing_cost(probes_for(config.q, config.budget))
+        ends.append(
+            _end(config, spent + (directions if config.count == DIRECTIONS else evaluations))
+        )
+    return max(ends)
+
+
+def _end(config: Config, spent: int) -> int:
+    cost, every = step_cost(config), config.reports_at
+    target = (spent // every + 1) * every
+    return min(config.budget, spent + -(-(target - spent) // cost) * cost)
+
+
+def upto(config: Config, position: int, *, fresh: bool = False) -> int:
+    """The same as positions of all replicates together."""
+    return reach(config, position // config.replicates, fresh=fresh) * config.replicates
+
+
+def reserve_next(
+    account: Account, trial: str, config: Config, position: int, *, fresh: bool = False
+) -> bool:
+    """Reserve up to a trial's next report, or all that is left if one step fits into it.
+
+    Args:
+        account: of the launch.
+        trial: its id.
+        config: of the trial.
+        position: where the trial is.
+        fresh: whether curvature may be probed first.
+
+    Returns:
+        Whether the trial may spend something from there.
+    """
+    entry = account.of(trial)
+    if account.reserve(trial, upto(config, position, fresh=fresh)):
+        return True
+    rest = (account.left or 0) // config.replicates * config.replicates
+    if config.chooses or rest < step_cost(config) * config.replicates:
+        return entry.may_reach > position
+    return account.reserve(trial, max(position, entry.may_reach) + rest, last=True)

@@ -1,0 +1,107 @@
+"""The total of a study: what all trials and replicates together may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from zotune.core.account import Spending
+from zotune.errors import ConfigError
+from zotune.study.racing import Plan, plan
+from zotune.study.studyfile import Complaint
+
+if TYPE_CHECKING:
+    from zotune.study.model import Study
+
+
+def with_race_budget(data: Any) -> Any:
+    """A race's trials may spend the whole total each, unless their budget is told."""
+    if not isinstance(data, Mapping) or "budget" in data or not isinstance(data.get("total"), int):
+        return data
+    search, replicates = data.get("search"), data.get("replicates", 1)
+    races = isinstance(search, Mapping) and search.get("algorithm") == "race"
+    if not races or not isinstance(replicates, int) or replicates < 1:
+        return data
+    return {**data, "budget": max(1, data["total"] // replicates)}
+
+
+def without_race(study: Study) -> Study:
+    """The configurations of a race as a grid, or as a random search where some are drawn."""
+    if study.search.algorithm != "race":
+        return study
+    drawn = bool(study.sampled) or study.search.trials is not None
+    search = type(study.search)(algorithm="random" if drawn else "grid", trials=study.search.trials)
+    fields = {name: getattr(study, name) for name in type(study).model_fields}
+    return type(study).model_construct(study.model_fields_set, **{**fields, "search": search})
+
+
+def race_plan(study: Study) -> Plan:
+    """The rungs of a study's race."""
+    racers = without_race(study)
+    total = (study.total or 0) // study.replicates
+    return plan(total, racers.size, step=racers.largest_step, every=study.report_every)
+
+
+def least(study: Study) -> int:
+    """What the cheapest trial of a study spends before its first report, all replicates."""
+    from zotune.study.reserving import upto
+
+    return min(upto(c, 0, fresh=True) for p in study.partition[0] for c in study.extremes(p))
+
+
+def total_complaints(study: Study) -> Iterator[Complaint]:
+    """A total that is too small, and a race that lacks something."""
+    if study.search.algorithm == "race":
+        yield from _race_complaints(study)
+    elif study.total is not None and study.total < (needed := least(study)):
+        yield Complaint(
+            ("total",),
+            f"total must cover the first report of one trial: that needs {needed} {study.count}, "
+            f"got total={study.total}; raise it, or lower report_every, q or replicates",
+        )
+
+
+def _race_complaints(study: Study) -> Iterator[Complaint]:
+    at = ("search", "algorithm")
+    if study.total is None:
+        yield Complaint(at, "a race shares one total among its configurations; give total: N")
+        return
+    if study.replicates_as != "rows":
+        yield Complaint(("replicates_as",), "a race compares configurations whole; use rows")
+    if study.scheduler != "none":
+        yield Complaint(("scheduler",), f"a race is its own scheduler; leave {study.scheduler} out")
+    if any(value == "auto" for value in _values(study, "update")):
+        yield Complaint(at, "a race cannot take back what update: auto plans with; leave it out")
+    try:
+        race_plan(study)
+    except ConfigError as error:
+        yield Complaint(("total",), str(error))
+
+
+def total_lines(study: Study, spending: Spending) -> list[str]:
+    """What became of the total, and what was left out for it; nothing without one."""
+    if study.total is None:
+        return []
+    again = f", {spending.repeated} repeated after a kill" if spending.repeated else ""
+    spent = spending.before + spending.charged
+    lines = [f"spent {spent} of a total of {study.total} {study.count}{again}"]
+    if waiting := study.size - spending.begun:
+        lines.append(f"not begun, because the total was spent: {waiting} of {study.size} trials")
+    return lines
+
+
+def _values(study: Study, key: str) -> list[Any]:
+    """What a setting may be in a study; nothing of one that has its default."""
+    axis = study.axes.get(key, [study.fixed[key]] if key in study.fixed else [])
+    return axis if isinstance(axis, list) else axis.ends
+
+
+def hints(study: Study) -> list[str]:
+    """What a person may want to change, though the study can be run."""
+    compares = study.scheduler == "asha" and "q" in study.space and "q" not in study.within
+    if not compares or len(_values(study, "q")) < 2:
+        return []
+    return [
+        "hint: asha compares trials of different q at the same spent budget, and a large q has "
+        "made a step or two at the first rung; within: [q] compares each q with itself"
+    ]

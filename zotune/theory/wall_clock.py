@@ -1,0 +1,87 @@
+"""Which block size is best by the clock, where workers evaluate side by side.
+
+A step of q directions takes as many rounds of queries as its evaluations need on N workers. Small
+blocks leave workers idle; large ones cost budget. The rates of ``zotune plan`` grow with the number
+of steps, so that a rate over the seconds it takes is how fast a guarantee is reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from zotune.errors import ConfigError
+from zotune.objectives import positive_int
+from zotune.theory import geometric
+from zotune.theory.planning import Case, Option
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The fastest way to a guarantee, beside the one that spends least."""
+
+    workers: int
+    seconds_per_query: float
+    estimator: str
+    q: int
+    seconds: float
+    """What the whole budget takes with it."""
+    idle: float
+    """The share of the workers' time in which they wait for a step to end."""
+    thrifty_q: int
+    """The block size that is best by the budget alone."""
+    thrifty_seconds: float
+    faster: float
+    """How many times faster a guarantee is reached than with that."""
+
+    def __str__(self) -> str:
+        return (
+            f"With {self.workers} workers and {self.seconds_per_query:g} s a query, "
+            f"{self.estimator} with q = {self.q} is fastest: the budget takes "
+            f"{self.seconds:.4g} s, workers idle for {self.idle:.0%} of it, and a guarantee is "
+            f"reached {self.faster:.3g} times as fast as with q = {self.thrifty_q} "
+            f"({self.thrifty_seconds:.4g} s)."
+        )
+
+
+def timed(case: Case, best: Option, workers: int, seconds_per_query: float) -> Timed:
+    """The block size that reaches a guarantee first.
+
+    Args:
+        case: what was asked of the plan.
+        best: the choice by the budget alone.
+        workers: that evaluate side by side.
+        seconds_per_query: of one evaluation.
+    """
+    workers = positive_int("workers", workers)
+    if not 0 < seconds_per_query < float("inf"):
+        raise ConfigError(f"seconds per query must be above 0, got {seconds_per_query!r}")
+
+    def seconds(option: Option) -> float:
+        whole = case.budget.difference.evaluations(option.q)
+        last = case.budget.difference.evaluations(option.last_block)
+        rounds = (option.steps - 1) * ceil(whole / workers) + ceil(last / workers)
+        return rounds * seconds_per_query
+
+    options = [case.option(how, q) for how in case.methods for q in sizes(case, workers)]
+    first = max(options, key=lambda o: (o.rate / seconds(o), -o.q))
+    return Timed(
+        workers=workers,
+        seconds_per_query=float(seconds_per_query),
+        estimator=first.estimator,
+        q=first.q,
+        seconds=seconds(first),
+        idle=1 - first.evaluations * seconds_per_query / (workers * seconds(first)),
+        thrifty_q=best.q,
+        thrifty_seconds=seconds(best),
+        faster=first.rate / seconds(first) / (best.rate / seconds(best)),
+    )
+
+
+def sizes(case: Case, workers: int) -> list[int]:
+    """Block sizes worth a look: those that fill whole rounds, and a logarithmic grid."""
+    affordable = case.budget.difference.affordable
+    grid = geometric(1, case.most, points=65)
+    rounds = geometric(1, max(1, 2 * case.most // workers), points=33)
+    full = [affordable(k * workers) for k in rounds]
+    return sorted({q for q in (*grid, *full) if 1 <= q <= case.most})

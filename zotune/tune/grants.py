@@ -1,0 +1,64 @@
+"""How far a trial may go, as the driver of its experiment tells its worker.
+
+A study with a total reserves for each trial what it may spend before its next report. Where less
+is left, the trial is told the position at which it ends, and its last block shrinks to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
+
+from zotune.core.state import State
+from zotune.loop import Loop
+from zotune.loop.lane import Lane
+
+
+def grant(experiment: str, trial: str, upto: int) -> None:
+    """Let a trial of an experiment spend up to a position, the sum over its replicates."""
+    if ray.is_initialized():
+        _internal_kv_put(_key(experiment, trial), str(upto).encode())
+
+
+def granted(experiment: str, trial: str) -> int | None:
+    """The position up to which a trial may go; None where nobody has said."""
+    found = _internal_kv_get(_key(experiment, trial)) if ray.is_initialized() else None
+    return None if found is None else int(found)
+
+
+def _key(experiment: str, trial: str) -> bytes:
+    """Two drivers on one cluster may have experiments of one name."""
+    job = ray.get_runtime_context().get_job_id()
+    return f"zotune:granted:{job}:{experiment}:{trial}".encode()
+
+
+def charged(loop: Loop, state: State) -> int:
+    """What all replicates of a run have spent together."""
+    return sum(
+        lane.spent(one) * lane.config.replicates
+        for lane, one in zip(loop.lanes, state.lanes, strict=True)
+    )
+
+
+def looked(loop: Loop, state: State) -> int:
+    """How often all replicates of a run have only looked at the loss."""
+    return sum(
+        one.ledger.monitored * lane.config.replicates
+        for lane, one in zip(loop.lanes, state.lanes, strict=True)
+    )
+
+
+def limit(loop: Loop, upto: int | None) -> None:
+    """Let a loop end at a position rather than at its budget, where that comes first.
+
+    A replicate that chooses everything by itself plans with its whole budget, which was reserved
+    before it began.
+    """
+    for lane in loop.lanes:
+        if isinstance(lane, Lane):
+            budget: Any = lane.budget
+            most = loop.config.budget if upto is None else upto // lane.config.replicates
+            lane.budget = replace(budget, limit=min(loop.config.budget, most))

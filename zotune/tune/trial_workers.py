@@ -1,0 +1,100 @@
+"""Evaluation workers of a trial: bundles of its placement group, one objective each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from ray import tune
+
+from zotune.errors import ConfigError
+from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.workers import SHARE, own_workers
+
+if TYPE_CHECKING:
+    from zotune.evaluators.ray_workers import RayWorkers
+
+
+def bundles_for(
+    workers: int,
+    trial: Mapping[str, float] | None = None,
+    worker: Mapping[str, float] | None = None,
+) -> tune.PlacementGroupFactory:
+    """What a trial takes: a bundle for itself, and one for each of its workers.
+
+    Args:
+        workers: how many.
+        trial: ``cpu`` and ``gpu`` of the trial itself.
+        worker: the same of a worker.
+    """
+    shares = [SHARE | dict(trial or {}), *[SHARE | dict(worker or {})] * workers]
+    bundles = [{"CPU": float(one["cpu"]), "GPU": float(one["gpu"])} for one in shares]
+    return tune.PlacementGroupFactory(bundles)
+
+
+def bundles_of(
+    config: Mapping[str, Any], *, workers: int, trial: Any, worker: Any
+) -> tune.PlacementGroupFactory:
+    """What the trial of a configuration takes, which may say how many workers it has."""
+    return bundles_for(int(config.get("workers", workers)), trial, worker)
+
+
+class TrialWorkers:
+    """The workers of one trial after the other; an actor that is used again keeps them.
+
+    Args:
+        resources: of the trial, as Tune knows them.
+    """
+
+    def __init__(self, resources: Any) -> None:
+        bundles = [] if resources is None else resources.bundles
+        self._first = 0 if resources is not None and resources.head_bundle_is_empty else 1
+        self._bundles = bundles[self._first :]
+        self._open = ExitStack()
+        self._key: Any = None
+        self._workers: RayWorkers | None = None
+
+    def require(self, count: int) -> None:
+        """Refuse workers that have no bundles; they would run beside what the trial was given."""
+        if count > len(self._bundles):
+            raise ConfigError(
+                f"workers={count} need a bundle each in the trial's resources, which has "
+                f"{len(self._bundles)} besides the first; use tune.PlacementGroupFactory("
+                f"[{{'CPU': 1}}] + [{{'CPU': 1}}] * {count}), or leave resources to the trainable"
+            )
+
+    def open(self, count: int, key: Any, build: Callable[[torch.device], Any]) -> RayWorkers:
+        """Workers whose objectives ``build`` makes; those that are there if ``key`` is theirs."""
+        if self._workers is None or self._key != (count, key):
+            self.close()
+            share = self._bundles[0]
+            placed = [{"scheduling_strategy": self._place(at)} for at in range(count)]
+            told = {"cpu": share.get("CPU", 0.0), "gpu": share.get("GPU", 0.0)}
+            make = partial(_built, own_entries(), told["gpu"] > 0, build)
+            self._workers = self._open.enter_context(own_workers(count, make, told, placed))
+            self._key = (count, key)
+        return self._workers
+
+    def close(self) -> None:
+        """End all workers."""
+        self._open.close()
+        self._workers = None
+
+    def _place(self, at: int) -> Any:
+        from ray.util.placement_group import get_current_placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        group = get_current_placement_group()
+        assert group is not None  # a trial with bundles has one
+        return PlacementGroupSchedulingStrategy(
+            group, placement_group_bundle_index=self._first + at
+        )
+
+
+def _built(own: Own, on_gpu: bool, build: Callable[[torch.device], Any]) -> Any:
+    """A worker's objective, on its GPU if it has a real one."""
+    adopt(own)
+    return build(torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu"))
