@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zotune.reporting.axes import tick
 from zotune.reporting.drawing import LABELS, Drawing, Mark, number, panels, styled
 from zotune.reporting.figures import step_label
 from zotune.results.configurations import Configuration, measure_of, panels_of
@@ -26,6 +27,8 @@ def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawin
 
     What ends above its start is shown as if it had ended there.
     """
+    from matplotlib.ticker import FuncFormatter
+
     known = [one for one in some if one.q and one.eta]
     measure, titles = measure_of(known), panels_of(known)
     values = [capped(one, measure) for one in known]
@@ -39,7 +42,8 @@ def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawin
             mine = [at for at, panel in enumerate(titles) if panel == title]
             cells = _cells([known[at] for at in mine], [values[at] for at in mine], x, y)
             shown = _panel(drawing, axis, title, cells, (x, y), (low, high))
-        bar = figure.colorbar(shown, ax=axes, label=f"final {LABELS[measure]}")
+        plain = FuncFormatter(lambda value, _: tick(value))
+        bar = figure.colorbar(shown, ax=axes, label=f"final {LABELS[measure]}", format=plain)
         bar.ax.tick_params(labelsize="small")
         figure.supxlabel("q, directions a step", fontsize="medium")
         figure.supylabel(step_label(known), fontsize="medium")

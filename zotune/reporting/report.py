@@ -202,7 +202,6 @@ def drawings(
         first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
     if len(series) > 1:
         found.append(best_so_far(series, name=f"{slug}price"))
-    found += _of_metrics(chosen, first, slug)
     if len({one.q for one in chosen}) > 1:
         found.append(figures.final(chosen, name=f"{slug}final"))
     if "eta" in searched(series):
@@ -210,7 +209,7 @@ def drawings(
         found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
         if len({one.q for one in series}) > 1:
             found.append(heat_map(series, name=f"{slug}heat-map"))
-    return found
+    return [*found, *_of_metrics(chosen, first, slug)]
 
 
 def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:
@@ -218,6 +217,7 @@ def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> l
     drawn = list(dict.fromkeys(str(name) for one in chosen for name in one.points))
     drawn = [name for name in drawn if is_metric(name)]
     known = {name: [one for one in chosen if name in one.points] for name in drawn}
+    drawn = [name for name in drawn if _changes(one.points[name] for one in known[name])]
     if len(drawn) > MOST_METRICS:
         left_out = ", ".join(drawn[MOST_METRICS:])
         first.notes.append(f"Recorded and not drawn, but in curves.csv: {left_out}.")
@@ -225,6 +225,10 @@ def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> l
         figures.curves(known[name], name=f"{slug}metric-{_file_name(name)}", measure=name)
         for name in drawn[:MOST_METRICS]
     ]
+
+
+def _changes(columns: Iterable[pd.Series]) -> bool:
+    return len({value for column in columns for value in column.dropna()}) > 1
 
 
 def _file_name(name: str) -> str:
