@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from zotune.callbacks.delivery import sync
     from zotune.callbacks.fail_fast import FailFast
     from zotune.callbacks.mlflow_curves import MLflowCurves
+    from zotune.callbacks.paced_checkpoints import PacedCheckpoints
     from zotune.study.progress import Progress
 
 _HOMES = {
     "FailFast": "zotune.callbacks.fail_fast",
     "MLflowCurves": "zotune.callbacks.mlflow_curves",
+    "PacedCheckpoints": "zotune.callbacks.paced_checkpoints",
     "Progress": "zotune.study.progress",
     "run_from_mlflow": "zotune.callbacks.artifacts",
     "sync": "zotune.callbacks.delivery",
 }
 
-__all__ = ["FailFast", "MLflowCurves", "Progress", "run_from_mlflow", "sync"]
+__all__ = ["FailFast", "MLflowCurves", "PacedCheckpoints", "Progress", "run_from_mlflow", "sync"]
 
 
 def __getattr__(name: str) -> Any:

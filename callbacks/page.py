@@ -12,7 +12,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -34,6 +34,9 @@ LINEAR = ("accuracy",)
 SEARCHED_FIRST = ("estimator", "q", "eta", "step", "directions", "difference")
 MANY = 100
 """Runs that a chart shows."""
+MOST_SHOWN = 50
+"""Runs of which a page shows all; of more it shows the best so many, which a person can tell apart
+and a browser draws in a moment."""
 LONGEST = 20_000
 """Characters that a tag of an experiment may have."""
 
@@ -56,6 +59,8 @@ class Contents:
     """What all runs together have spent."""
     hidden: tuple[str, ...] = ()
     """Ids of runs that end above their start, and would crush the others' charts."""
+    best: tuple[str, ...] = ()
+    """Ids of the only runs that are shown, where there are too many; empty where all are."""
 
     @property
     def final(self) -> str:
@@ -66,6 +71,8 @@ class Contents:
     def notice(self) -> str:
         """How many runs are hidden, why, and how to see them; empty where none is."""
         many = sum(len(runs) for runs in self.launches.values())
+        if self.best:
+            return f"the best {len(self.best)} of {many} runs; zotune ui --all shows all"
         return hiding_notice(len(self.hidden), many)
 
 
@@ -106,6 +113,21 @@ def _last(run: Run) -> dict[str, float]:
     ends = {key.removeprefix("final_"): metrics[key] for key in metrics if key.startswith("final_")}
     spent = [m.step for m in run.data._metric_objs if m.key.startswith("final_")]
     return {**metrics, **ends, "spent": max(spent, default=last)}
+
+
+def with_best_only(contents: Contents, runs: Sequence[Run]) -> Contents:
+    """The page of the best runs alone where there are too many: of each launch as many."""
+    shown = [run for run in runs if run.info.run_id not in contents.hidden]
+    if len(shown) <= MOST_SHOWN:
+        return contents
+    each = max(1, MOST_SHOWN // len(contents.launches))
+    best: list[str] = []
+    for theirs in contents.launches.values():
+        of_launch = set(theirs)
+        mine = [run for run in shown if run.info.run_id in of_launch]
+        mine.sort(key=lambda run: run.data.metrics.get(contents.final, math.inf))
+        best += [run.info.run_id for run in mine[:each]]
+    return replace(contents, best=tuple(best))
 
 
 def _number(text: str) -> float:
@@ -210,6 +232,8 @@ def view_state(contents: Contents) -> dict[str, Any]:
 def _filter(contents: Contents) -> str:
     """The trials of one launch, also those to come; of several, MLflow must be told each run."""
     launches, hidden = contents.launches, contents.hidden
+    if contents.best:
+        return f"attributes.run_id IN ({_quoted(contents.best)})"
     if len(launches) == 1:
         chosen = f"tags.`{KIND}` = 'trial' AND tags.`{LAUNCH_TAG}` = '{next(iter(launches))}'"
         return f"{chosen} AND attributes.run_id NOT IN ({_quoted(hidden)})" if hidden else chosen
@@ -307,12 +331,11 @@ def prepare_page(
         shows_all: show runs that end above their start, too.
     """
     wanted = sorted(launches)
-    runs = [
-        run for run in trial_runs(client, experiments) if run.data.tags.get(LAUNCH_TAG) in wanted
-    ]
+    runs = [run for launch in wanted for run in trial_runs(client, experiments, launch)]
     name = " ".join([*wanted, *(["all"] if shows_all else [])])
     key = "zotune-" + hashlib.sha256(name.encode()).hexdigest()[:12]
     contents = contents_of(runs, [] if shows_all else runs_above_start(client, runs))
+    contents = contents if shows_all else with_best_only(contents, runs)
     state = json.dumps(view_state(contents))
     if len(state) > LONGEST:
         raise ConfigError(f"{len(runs)} runs are too many for one page; choose fewer launches")
@@ -332,14 +355,16 @@ def page_path(experiments: Sequence[str], key: str) -> str:
     return f"/#/{place}viewStateShareKey={key}&compareRunsMode=CHART&workflowType=machine_learning"
 
 
-def trial_runs(client: MlflowClient, experiments: Sequence[str]) -> list[Run]:
-    """All runs of trials, the newest first."""
+def trial_runs(
+    client: MlflowClient, experiments: Sequence[str], launch: str | None = None
+) -> list[Run]:
+    """All runs of trials, or those of one launch, the newest first."""
+    wanted = f"tags.`{KIND}` = 'trial'"
+    wanted += f" AND tags.`{LAUNCH_TAG}` = '{launch}'" if launch is not None else ""
     found: list[Run] = []
     token: str | None = None
     while True:
-        page = client.search_runs(
-            list(experiments), f"tags.`{KIND}` = 'trial'", max_results=1000, page_token=token
-        )
+        page = client.search_runs(list(experiments), wanted, max_results=1000, page_token=token)
         found.extend(page)
         token = page.token or None
         if token is None:

@@ -138,15 +138,53 @@ def test_noise_is_worked_with_at_every_budget(dim: int, blocks: int, noise: floa
     assert float((run.best_x**2).sum()) < dim + 6 * noise
 
 
-def test_a_noisy_run_says_so() -> None:
+def noisy_bowl(deviation: float, dim: int) -> tuple[Any, Any]:
+    """A bowl with noise around (2, …, 2), and without."""
     rng = np.random.default_rng(0)
 
-    def f(x: npt.NDArray[np.float64]) -> float:
-        return float((x**2).sum() + 0.01 * rng.standard_normal())
+    def bowl(x: npt.NDArray[np.float64]) -> float:
+        return float(((np.asarray(x) - 2) ** 2).sum())
 
-    run = zotune.minimize(f, [3.0] * 5, budget=600)
-    assert "values at one point differ" in run.chosen["why"]
-    assert float((run.best_x**2).sum()) < 0.1
+    def f(x: npt.NDArray[np.float64]) -> float:
+        return bowl(x) + deviation * rng.standard_normal()
+
+    return f, bowl
+
+
+def test_a_noisy_run_says_how_noisy_and_what_that_means() -> None:
+    f, bowl = noisy_bowl(0.01, 5)
+    run = zotune.minimize(f, [5.0] * 5, budget=600)
+    assert run.chosen["method"] == "filtering"
+    assert "values at one point differ by 0.0" in run.chosen["why"]
+    assert "the function is noisy: values at one point differ by 0.0" in run.message
+    assert "smaller differences of the loss mean nothing" in run.message
+    assert bowl(run.best_x.numpy()) < 0.01
+    assert abs(run.best_loss - bowl(run.best_x.numpy())) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_noise_hides_everything_the_start_is_kept(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def f(x: npt.NDArray[np.float64]) -> float:
+        return float(1e-3 * (x**2).sum() + 1e3 * rng.standard_normal())
+
+    run = zotune.minimize(f, [0.1] * 6, budget=400, seed=seed)
+    assert run.chosen["method"] == "smoothing"
+    assert run.best_x.tolist() == [0.1] * 6
+
+
+def test_outliers_of_a_deterministic_function_are_asked_again() -> None:
+    rng = np.random.default_rng(3)
+
+    def f(x: npt.NDArray[np.float64]) -> float:
+        outlier = 50 * rng.standard_cauchy() if rng.random() < 0.15 else 0.0
+        return float((np.arange(1, 9) * (x - 1) ** 2).sum()) + outlier
+
+    run = zotune.minimize(f, [3.0] * 8, budget=1200)
+    assert "some are outliers" in run.message
+    assert float(abs(run.best_x - 1).max()) < 1e-4
+    assert 0 <= run.best_loss < 1e-6
 
 
 def test_a_resumed_run_is_bit_for_bit_the_unbroken_one(tmp_path: Path) -> None:
@@ -184,13 +222,110 @@ def test_a_replicate_is_the_run_it_would_be_alone() -> None:
 
 
 def test_a_target_or_a_time_ends_a_run_and_says_so() -> None:
-    run = zotune.minimize(banana, [-1.2, 1.0], budget=2000, target=1e-3, report_every=10)
+    run = zotune.minimize(banana, [-1.2, 1.0], budget=2000, target=1e-3)
     assert run.status == "stopped"
     assert run.best_loss <= 1e-3
-    assert run.spent < 2000
-    assert "target 0.001 was reached" in run.message
-    late = zotune.minimize(banana, [-1.2, 1.0], budget=2000, seconds=0.0, report_every=10)
-    assert (late.status, late.spent < 100) == ("stopped", True)
+    assert run.spent < 200
+    assert run.message == "the target 0.001 was reached"
+    assert run.success
+    late = zotune.minimize(banana, [-1.2, 1.0], budget=2000, seconds=0.0, target=-1.0)
+    assert (late.status, late.spent, late.success) == ("stopped", 1, False)
+    assert late.message == "0 seconds were over"
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "said"),
+    [({"ftol": 1e-9}, "best loss no longer fell"), ({"xtol": 1e-6}, "best point no longer moved")],
+)
+def test_a_tolerance_ends_a_run_that_has_converged(tolerance: dict[str, float], said: str) -> None:
+    run = zotune.minimize(banana, [-1.2, 1.0], budget=3000, **tolerance)
+    assert run.status == "stopped"
+    assert said in run.message
+    assert run.success
+    assert run.best_loss < 1e-9
+    assert run.nfev == run.spent < 600
+    short = zotune.minimize(banana, [-1.2, 1.0], budget=40, **tolerance)
+    assert (short.status, short.success, short.nfev) == ("exhausted", False, 39)
+    assert short.message == (
+        "the budget of 40 evaluations was spent, but for 1 that cover no whole block"
+    )
+
+
+def test_a_resumed_run_stops_for_its_tolerance_where_the_unbroken_one_does(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"budget": 3000, "ftol": 1e-9, "report_every": 20}
+    whole = zotune.minimize(banana, [-1.2, 1.0], **settings)
+    for broken_at in (whole.nfev - 25, whole.nfev - 3):
+        calls = 0
+
+        def f(x: Tensor, broken_at: int = broken_at) -> float:
+            nonlocal calls
+            calls += 1
+            if calls == broken_at:
+                raise KeyboardInterrupt
+            return banana(x)
+
+        path = tmp_path / f"run-{broken_at}"
+        with pytest.raises(KeyboardInterrupt):
+            zotune.minimize(f, [-1.2, 1.0], **settings, checkpoint=path)
+        resumed = zotune.minimize(f, [-1.2, 1.0], **settings, checkpoint=path)
+        assert (resumed.nfev, resumed.message) == (whole.nfev, whole.message)
+        assert torch.equal(resumed.x, whole.x)
+
+
+@pytest.mark.parametrize("name", ["ftol", "xtol", "seconds"])
+def test_a_tolerance_must_not_be_negative(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be a number of at least 0, got -1"):
+        zotune.minimize(banana, [0.0, 0.0], budget=20, **{name: -1.0})
+
+
+def test_a_run_whose_evaluations_mostly_fail_says_so() -> None:
+    calls = 0
+
+    def f(x: Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        return float((x**2).sum()) if calls % 3 == 1 else math.nan
+
+    run = zotune.minimize(f, [1.0, 1.0], budget=60)
+    assert run.failed == 40
+    assert "40 of 60 evaluations failed, more than half" in run.message
+    assert not run.success
+
+
+def test_metrics_have_curves_of_their_own_and_cost_nothing() -> None:
+    seen: list[type] = []
+
+    def distance(x: npt.NDArray[np.float64]) -> float:
+        seen.append(type(x))
+        return float(np.abs(x - 1).max())
+
+    metrics = {"distance": distance, "sum": lambda x: x.sum()}
+    run = zotune.minimize(banana, [-1.2, 1.0], budget=200, metrics=metrics)
+    assert run.nfev == 200
+    assert set(seen) == {np.ndarray}
+    assert run.curve["distance"].iloc[0] == pytest.approx(2.2)
+    assert run.curve["distance"].iloc[-1] < 1e-3
+    assert run.curve["sum"].iloc[-1] == pytest.approx(2.0, abs=1e-2)
+    plain = zotune.minimize(banana, [-1.2, 1.0], budget=200)
+    assert torch.equal(run.x, plain.x)
+
+
+def test_metrics_are_in_the_rows_of_a_trial_and_of_a_chosen_estimator() -> None:
+    bowl = zotune.objective(
+        lambda x: (x**2).sum(), 3, L=2.0, metrics={"top": lambda x: abs(x).max() + 7}
+    )
+    trial = zotune.trainable(bowl, estimator="avg", q=3, budget=60)({})
+    assert trial.step()["top"] == pytest.approx(7.0, abs=1e-3)
+    rows: list[dict[str, Any]] = []
+    zotune.minimize(bowl, [1.0, 2.0, 3.0], budget=60, q=3, on_report=rows.append)
+    assert rows[-1]["top"] == pytest.approx(7.0, abs=1e-3)
+
+
+def test_a_metric_must_not_take_the_name_of_a_column() -> None:
+    with pytest.raises(ConfigError, match="no column of a row has, got 'loss'"):
+        zotune.minimize(banana, [0.0, 0.0], budget=20, metrics={"loss": banana})
+    with pytest.raises(ConfigError, match="metric 'top' must be a function of x, got float"):
+        zotune.objective(banana, 2, metrics={"top": 1.0})  # type: ignore[dict-item]
 
 
 def of_arrays(x):  # type: ignore[no-untyped-def]
@@ -215,7 +350,12 @@ def test_arrays_can_be_asked_for_by_name() -> None:
         return float((x**2).sum())
 
     zotune.minimize(zotune.objective(f, 2, array="numpy", start=[1.0, 1.0]), budget=20)
+    zotune.minimize(f, [1.0, 1.0], budget=20, array="numpy")
     assert seen == {np.ndarray}
+    zotune.minimize(f, [1.0, 1.0], budget=20, array="torch")
+    assert seen == {np.ndarray, Tensor}
+    with pytest.raises(ConfigError, match="array is for a plain function"):
+        zotune.minimize("quadratic", budget=20, array="numpy")
 
 
 def test_an_update_is_not_chosen_for_a_step_that_was_told() -> None:

@@ -217,3 +217,53 @@ def test_the_paper_s_problems_have_two_budgets() -> None:
 def test_every_reference_is_a_finite_number() -> None:
     assert references().keys() == {"s2mpj", "largescale"}
     assert all(np.isfinite(list(suite.values())).all() for suite in references().values())
+
+
+def test_a_bench_goes_on_from_its_records(tmp_path: Path) -> None:
+    records = tmp_path / "outcomes.jsonl"
+    cases: list[str] = []
+    wanted = {"suite": "smoke", "solvers": ["L-BFGS-B"], "records": records}
+    first = list(bench(**wanted, on_case=cases.append))
+    assert len(cases) == len(first) == 2
+    whole = records.read_text()
+    records.write_text(whole[:-30])  # killed while the last line was written
+    again = list(bench(**wanted, on_case=cases.append))
+    assert len(cases) == 3
+    assert again[0] == first[0]
+    assert replace(again[1], seconds=0) == replace(first[1], seconds=0)
+    assert list(bench(**wanted, on_case=cases.append)) == again
+    assert len(cases) == 3
+
+
+def test_the_person_s_problem_has_bounds_and_is_judged_without_noise() -> None:
+    rods = list(problems("person"))
+    assert len(rods) == 10
+    assert len({rod.name for rod in rods}) == 10
+    with rods[0].opened() as (function, true):
+        assert true is not None
+        values = {function(rods[0].start) for _ in range(20)}
+        assert len(values) == 20
+        loss = true.at(rods[0].start)
+        assert all(abs(value - loss) < 0.01 for value in values)
+        assert true.best() == [(1, loss)]
+    truth = np.random.default_rng(0).uniform(1, 9, 30)
+    assert true.at(truth) == 0.0
+
+
+@pytest.mark.parametrize("solver", ["zotune", "L-BFGS-B", "SLSQP", "Nelder-Mead", "Powell"])
+def test_solvers_stay_inside_the_bounds_of_a_problem(solver: str) -> None:
+    seen: list[Vector] = []
+
+    def f(x: Vector) -> float:
+        seen.append(x)
+        return sphere(x)
+
+    boxed = Problem("boxed", np.array([3.0, 4.0]), 60, plain(f), minimum=5.0, bounds=(1.0, 5.0))
+    outcome = run(boxed, SOLVERS[solver], minimum=2.0)
+    assert outcome.best == pytest.approx(2.0, abs=0.05)
+    assert all(((x >= 1) & (x <= 5)).all() for x in seen)
+
+
+def test_suites_without_instances_refuse_one() -> None:
+    with pytest.raises(ConfigError, match="suite 'smoke' has no instances"):
+        list(problems("smoke", instance=2))

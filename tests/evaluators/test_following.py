@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from tests.evaluators.test_seam import loop_on_vectors, loop_on_weights
@@ -41,14 +43,14 @@ def test_a_copy_that_has_drifted_says_so_and_is_put_right_by_a_snapshot() -> Non
     state = steps(loop, history, None, 3)
     history.begin(0, "stepping", (state,))
     with torch.no_grad():
-        news, position = history.news_for((0, 0))
+        news, position = history.news_for((0, 0), 6)
         assert news.snapshot is None
         assert copy.follow(news)
         own = copy._states[0]
         copy._states[0] = own.but(x=own.x * (1 + 1e-15))
-        news, _ = history.news_for(position)
+        news, _ = history.news_for(position, 6)
         assert not copy.follow(news)
-        news, _ = history.news_for(NOWHERE)
+        news, _ = history.news_for(NOWHERE, 6)
         assert news.snapshot is not None
         assert copy.follow(news)
         assert torch.equal(copy._states[0].x, state.x)  # type: ignore[attr-defined]
@@ -59,7 +61,7 @@ def test_news_have_as_many_numbers_as_the_values_whatever_the_dimension() -> Non
     history, copy = History(loop), Copy(loop_on_weights("fast", SERIAL))
     state = steps(loop, history, None, 4)
     history.begin(0, "stepping", (state,))
-    news, _ = history.news_for((0, 0))
+    news, _ = history.news_for((0, 0), 6)
     numbers = [values.size for chapter in news.chapters for values, _ in chapter.answers]
     assert numbers == [1, 6, 6, 6]
     with torch.no_grad():
@@ -75,10 +77,23 @@ def test_a_copy_that_has_missed_too_much_or_another_run_gets_the_state() -> None
     history = History(loop)
     state = steps(loop, history, None, 2)
     history.begin(0, "stepping", (state.but(steps=1),))  # type: ignore[attr-defined]
-    assert history.news_for((2, 1))[0].snapshot is not None
+    assert history.news_for((2, 1), 6)[0].snapshot is not None
     for _ in range(KEPT + 2):
         history.begin(0, "begin", ())
-    assert history.news_for((0, 0))[0].snapshot is not None
+    assert history.news_for((0, 0), 6)[0].snapshot is not None
+
+
+def test_a_copy_keeps_to_what_the_run_was_granted() -> None:
+    """A limit below the budget shrinks a block; the copy then asks for as many parts."""
+    loop = loop_on_vectors("central", SERIAL)
+    history, copy = History(loop), Copy(loop_on_vectors("central", SERIAL))
+    state = steps(loop, history, None, 2)
+    lane = loop.lanes[0]
+    lane.budget = replace(lane.budget, limit=5)
+    history.begin(0, "stepping", (state,))
+    with torch.no_grad():
+        assert copy.follow(history.news_for((0, 0), 4)[0])
+        assert not copy.follow(history.news_for(NOWHERE, 6)[0])
 
 
 def test_late_parts_are_dealt_again_once_and_found_parts_not_at_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -131,7 +132,9 @@ def test_a_factory_opens_its_simulator_once_a_worker(
     told = SETTINGS | {"data": tmp_path, "workers": 2, "worker": SMALL, "progress": False}
     run = zotune.minimize(zotune.factory(objectives.simulator), **told)
     assert torch.equal(run.x, undisturbed.x)
-    assert len(list(tmp_path.glob("opened-*"))) == 2
+    opened = {file.name for file in tmp_path.glob("opened-*")}  # a second time would have raised
+    assert 1 <= len(opened) <= 2  # a run may end before its second worker is there
+    assert f"opened-{os.getpid()}" not in opened
     with pytest.raises(ObjectiveError, match="no licence for the simulator"):
         zotune.minimize(zotune.factory(objectives.broken_simulator), **told)
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from tests.browser import keep_picture, wait_until
 from tests.servers import Server
+from zotune.callbacks import page as page_module
 from zotune.callbacks.page import Contents, prepare_page, view_state
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.stores import open_client
@@ -243,6 +244,23 @@ def test_nothing_is_hidden_where_all_runs_end_above_their_start_or_all_are_asked
     key = re.search("viewStateShareKey=([^&]+)", showing.path)
     assert key is not None
     assert found_by(client, experiment, f"mlflow.sharedViewState.{key[1]}") == runs
+
+
+def test_of_many_runs_the_best_of_each_launch_are_shown_and_all_where_all_are_asked_for(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "MOST_SHOWN", 4)
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    one = [logged(client, experiment, "one", 0, 7.0, loss) for loss in (3.0, 1.0, 2.0, 9.0)]
+    two = [logged(client, experiment, "two", 0, 7.0, loss) for loss in (6.0, 5.0, 4.0)]
+    page = prepare_page(client, [experiment], ["one", "two"])
+    assert found_by(client, experiment) == {one[1], one[2], two[1], two[2]}
+    assert page.notice == "the best 4 of 7 runs; zotune ui --all shows all"
+    everything = prepare_page(client, [experiment], ["one", "two"], shows_all=True)
+    key = re.search("viewStateShareKey=([^&]+)", everything.path)
+    assert key is not None
+    assert found_by(client, experiment, f"mlflow.sharedViewState.{key[1]}") == {*one, *two}
 
 
 def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> None:

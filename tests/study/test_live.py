@@ -13,7 +13,7 @@ from rich.console import Console
 
 from zotune.study import Study, live
 from zotune.study.live import Lines, LiveTable, duration
-from zotune.study.snapshot import Snapshot, snapshot
+from zotune.study.snapshot import Snapshot, Watch, snapshot
 
 
 def trial(at: int, state: str, **last: Any) -> SimpleNamespace:
@@ -38,6 +38,41 @@ def test_a_snapshot_counts_states_and_what_is_spent() -> None:
     assert now.bests == ((3.0, "avg q=1"),)
     assert now.lowest == ((1.5, "avg q=3"),)
     assert list(now.ended) == ["1", "2", "4"]
+
+
+class Counted(SimpleNamespace):
+    """A trial that counts how often its last row is read."""
+
+    reads = 0
+
+    @property
+    def last_result(self) -> dict[str, Any]:
+        self.reads += 1
+        return self.row
+
+
+def test_a_trial_that_has_ended_is_read_once_however_often_the_study_is_shown() -> None:
+    counted = [
+        Counted(trial_id=t.trial_id, status=t.status, config=t.config, row=t.last_result)
+        for t in TRIALS
+    ]
+    watch = Watch()
+    first = watch.look(counted, 8)
+    once = [one.reads for one in counted]
+    assert first == watch.look(counted, 8) == snapshot(TRIALS, 8)
+    grown = [now.reads - before for now, before in zip(counted, once, strict=True)]
+    assert [more > 0 for more in grown] == [False, False, True, False, True]
+
+
+def test_a_snapshot_is_not_changed_by_trials_that_end_later() -> None:
+    trials = [trial(1, "RUNNING", loss=3.0, spent=20), trial(2, "RUNNING", loss=2.0, spent=20)]
+    watch = Watch()
+    before = watch.look(trials, 2)
+    trials[0] = trial(1, "TERMINATED", loss=1.0, spent=100, status="exhausted")
+    after = watch.look(trials, 2)
+    assert (before.states["done"], after.states["done"]) == (0, 1)
+    assert (before.ended, after.ended) == ({}, {"1": "avg q=1: done, loss 1 ± 0.5"})
+    assert (before.spent, after.spent, after.bests) == (40, 120, ((1.0, "avg q=1"),))
 
 
 def test_a_study_that_has_not_begun_is_a_snapshot_too() -> None:

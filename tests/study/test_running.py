@@ -498,7 +498,7 @@ SLOW: dict[str, Any] = {
     "name": "slow",
     "problem": {"name": "quadratic", "dim": 60},
     "budget": 4000,
-    "report_every": 100,
+    "report_every": 20,
     "replicates": 5,
     "space": {"q": [1, 2, 50]},
 }

@@ -59,7 +59,7 @@ def test_every_draw_is_a_run_that_starts() -> None:
 def test_one_draw_of_eta_is_a_multiple_of_every_theory_step() -> None:
     space = zotune.search_space(dim=100, budget=1000)
     draw = draws(space, 1)[0]
-    for estimator in ESTIMATORS:
+    for estimator in (name for name, entry in ESTIMATORS.items() if entry.moments):
         for q in (1, 10, 100):
             config = parse_config(draw | {"estimator": estimator, "q": q})
             loop = Loop(config, build_problem({"name": "quadratic", "dim": 100}))
@@ -110,3 +110,35 @@ def test_bad_input_is_refused_in_the_driver(
 def test_one_estimator_may_be_named_alone() -> None:
     space = zotune.search_space(dim=10, budget=100, estimators="avg")
     assert space["estimator"] == "avg"
+
+
+def test_updates_and_steps_are_searched_like_estimators() -> None:
+    problem = {"name": "quadratic", "dim": 12}
+    objective = build_problem(problem)
+    space = zotune.search_space(
+        dim=12,
+        budget=80,
+        problem=problem,
+        updates=["sgd", "nesterov", "lbfgs"],
+        steps="auto",
+        count="evaluations",
+    )
+    found = draws(space, 30)
+    assert {draw["update"] for draw in found} == {"sgd", "nesterov", "lbfgs"}
+    for draw in found[:10]:
+        Loop(parse_config(draw), objective).init()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"updates": "lbfgs"}, "update 'lbfgs' takes lengths; give steps='auto'"),
+        ({"steps": ["theory", "constant"]}, "'constant' takes a length"),
+        ({"updates": "adma"}, r"update 'adma' is not known \(did you mean 'adam'"),
+    ],
+)
+def test_updates_and_steps_that_do_not_go_together_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        zotune.search_space(dim=12, budget=80, **options)

@@ -189,7 +189,7 @@ class Weighed(RayWorkers):
         from ray import cloudpickle
 
         if self._history is not None:
-            message = self._history.news_for(worker.position)[0], taken
+            message = self._history.news_for(worker.position, parts.count)[0], taken
             Weighed.sent_bytes += len(cloudpickle.dumps(message))  # type: ignore[no-untyped-call]
         super()._ask(worker, parts, taken)
 

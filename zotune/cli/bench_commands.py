@@ -70,6 +70,42 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
 
 
 @bench_group.command(
+    "scale",
+    epilog=examples(
+        "zotune bench scale --trials 10 --trials 100",
+        "zotune bench scale --trials 10000 --no-wide --json",
+    ),
+)
+@click.option(
+    "--trials",
+    "sizes",
+    type=int,
+    multiple=True,
+    default=(10, 100, 1000),
+    show_default=True,
+    help="Small trials of a study. Repeatable.",
+)
+@click.option(
+    "--stock", default=100, show_default=True, help="The most trials that stock Tune runs, too."
+)
+@click.option(
+    "--wide/--no-wide",
+    default=True,
+    show_default=True,
+    help="Also 1000 replicates, d = 1,000,000, and 100 launches in one store.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench_scale(sizes: tuple[int, ...], stock: int, wide: bool, as_json: bool) -> None:
+    """Measure studies as they grow, beside stock Ray Tune.
+
+    Trials a second early and late, memory, bytes on disk, rows in MLflow. Takes many minutes.
+    """
+    from zotune.bench import scale
+
+    _measure(scale, scale.scale, as_json, sizes=sizes, stock=stock, wide=wide)
+
+
+@bench_group.command(
     "lm",
     epilog=examples(
         "zotune bench lm --rounds 1 --json",
@@ -136,10 +172,10 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
 )
 @click.option(
     "--suite",
-    type=click.Choice(["s2mpj", "largescale", "noisy", "paper", "smoke"]),
+    type=click.Choice(["s2mpj", "largescale", "noisy", "person", "paper", "smoke"]),
     default="s2mpj",
     show_default=True,
-    help="CUTEst, COCO's bbob-largescale or bbob-noisy, the paper's problems, or a quick check.",
+    help="CUTEst, COCO's bbob-largescale or bbob-noisy, a rod with noise, the paper's, or a check.",
 )
 @click.option("--dims", metavar="D,LOW-HIGH", help="Dimensions, such as 21-200 or 40,160.")
 @click.option(
@@ -149,7 +185,14 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
     show_default=True,
     help="Half of the problems: one to choose constants on, one to judge them by.",
 )
+@click.option("--instance", default=1, show_default=True, help="Of COCO's functions, 1 to 15.")
 @click.option("--solver", "solvers", multiple=True, metavar="NAME", help="Run it only. Repeatable.")
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add outcomes to FILE as JSON lines; what it holds already is not run again.",
+)
 @click.option(
     "-o",
     "--output",

@@ -58,6 +58,8 @@ class Request:
     only: str | None = None
     """With resume and budget: go on with the best trial alone."""
     as_json: bool = False
+    report: bool = True
+    """Whether a figure is drawn and a report written at the end."""
     imports: Sequence[str] = ()
     """Files and modules of the user's, which register what the study names."""
 
@@ -103,7 +105,7 @@ def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
             _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
     summary = Summary.of(outcome)
-    figure = summary.draw()
+    figure = summary.draw() if request.report else None
     for trial in summary.failed:
         _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
     return summary, figure
@@ -265,8 +267,10 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
     if _all_failed(outcome):
         return [f"page: {page}", "report: none, because no trial finished"]
-    made = f"report: {_reported(outcome, store)}"
     again = shlex.join(["zotune", "report", name, *given])
+    if not request.report:
+        return [f"page: {page}", f"report: not made (--no-report); later: {again}"]
+    made = f"report: {_reported(outcome, store)}"
     return [f"page: {page}", f"{made}; again, or of several launches: {again}"]
 
 

@@ -100,6 +100,12 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice(["best"]),
     help="With --resume and --budget: go on with the best trial alone.",
 )
+@click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=True,
+    help="Draw a figure and write a report at the end.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""

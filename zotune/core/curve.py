@@ -15,14 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
+from zotune.core.names import EXHAUSTED, RUNNING
 
-ENDS = {
-    RUNNING: "the run goes on",
-    EXHAUSTED: "the budget was spent, or nothing more was worth asking",
-    DIVERGED: "every replicate diverged",
-}
-"""Why a run has ended, in words."""
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
 LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
 KNOWN = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss")

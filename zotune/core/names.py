@@ -21,6 +21,37 @@ CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
 the loss was only looked at."""
 CURVE_KEY = "_zotune_curve"
 """The private key under which a row carries its curve points, for callbacks to take out."""
+ROW_KEYS = frozenset(
+    [
+        "queries",
+        "evaluations",
+        "monitored",
+        "steps",
+        "q",
+        "spent",
+        "seconds",
+        "loss",
+        "loss_std",
+        "best_loss",
+        "gap",
+        "grad_norm2",
+        "average_loss",
+        "diverged",
+        "status",
+        "snr",
+        "cosine",
+        "unmoved",
+        "accuracy",
+        "train_loss",
+        "start_loss",
+        "L",
+        "L_estimated",
+        "losses",
+        "done",
+        "config",
+    ]
+)
+"""Columns of a result row that metrics of the user's may not take."""
 LOSSES_KEY = "losses"
 """In the last point of a curve: the loss of each replicate."""
 

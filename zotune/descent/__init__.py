@@ -7,9 +7,13 @@ What it does follows from the dimension d, the budget and the first values:
 - otherwise the start is asked again, for noise, and f is measured over a small and a large
   distance (``ruggedness``). Smooth functions are descended by quasi-Newton steps with a line search
   by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
-  (``newton``); rugged ones are smoothed first, and noisy ones to the end (``smoothing``). Where a
-  descent has converged and budget is left, a wider search begins at the best point, and another
-  descent after it.
+  (``newton``); rugged ones are smoothed first (``smoothing``). Where a descent has converged and
+  budget is left, a wider search begins at the best point, and another descent after it;
+- noisy functions are descended by their kind of noise: with differences over larger distances where
+  it is mild (``filtering``), by smoothing with larger populations where it is loud, and as
+  deterministic ones with doubtful values asked again where only some values are outliers. The last
+  tenth of the budget compares the answer with the start, which is kept unless the answer is better
+  beyond doubt.
 
 Every value is charged, and the best point is never forgotten. A value of inf or NaN is a rejected
 point. Constants were chosen on one half of the suites of ``zotune bench blackbox``.
@@ -22,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from zotune.descent.filtering import filtering
 from zotune.descent.gradients import Measured, telling
 from zotune.descent.local import FRUGAL, local, sized
 from zotune.descent.newton import newton
+from zotune.descent.noise import look_at_noise, race
 from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.ruggedness import ruggedness
 from zotune.descent.smoothing import smoothing
@@ -38,8 +44,14 @@ NEWTON, BFGS = 5, 0.6
 """Up to this dimension Newton's method follows BFGS, which has this share of the budget."""
 SHARE, AGAIN = 0.75, 0.75
 """Shares of what is left that smoothing has on rugged functions, and after each convergence."""
+MILD = 0.1
+"""Noise of at most this share of the spread of values leaves differences something to tell."""
+FILTER = 0.75
+"""Share of what is left that differences may have under mild noise; smoothing has the rest."""
 LARGER, LOUD = 3, 0.3
 """The population grows so many times where noise is more than this share of the spread."""
+RESERVE, FEWEST = 0.1, 18
+"""Share of the budget that is kept to compare a noisy answer with the start; so many at least."""
 
 
 class Descent:
@@ -74,8 +86,7 @@ class Descent:
         self.scale = scale
         self.chosen: dict[str, str] = {}
         """What was chosen, and why."""
-        self._answer: tuple[Vector, float] | None = None
-        """The point of a noisy function and its value, which is not the luckiest."""
+        self._origin = x
         self._points: Points | None = None
         self._stages = self._run(self.oracle.inside(x))
         self._advance(None)
@@ -87,22 +98,22 @@ class Descent:
 
     @property
     def x(self) -> Vector:
-        """Where the descent stands: the best point; of a noisy function its centre."""
-        return self.oracle.best_x if self._answer is None else self._answer[0]
+        """Where the descent stands: the best point; of a noisy function its answer so far."""
+        return self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
 
     @property
     def f(self) -> float:
         """The value there, as far as it is known."""
-        return self.oracle.best if self._answer is None else self._answer[1]
+        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
 
     @property
     def best(self) -> float:
-        """The lowest value told."""
-        return self.oracle.best
+        """The lowest value told; of a noisy function the value at its answer, as far as known."""
+        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
 
     @property
     def best_x(self) -> Vector:
-        """Where that was; of a noisy function the centre, for the lowest value there is luck."""
+        """Where that is."""
         return self.x
 
     def ask(self) -> Points:
@@ -139,32 +150,48 @@ class Descent:
 
     def _affluent(self, x: Vector, f: float, reach: Vector) -> Stage[None]:
         """Look at the function first; descend, and search more widely where that has converged."""
-        o, rng = self.oracle, self.rng
+        o = self.oracle
+        self._origin = x
         again = yield from o.values(np.stack([x] * 2))
         again = again[np.isfinite(again)]
-        if len(again) and (again != f).any():
-            yield from self._noisy(x, f, reach, 1.0)
+        o.is_noisy = bool(len(again) and (again != f).any())
+        end = x
+        if not o.is_noisy:
+            end, f = yield from self._descend(x, f, reach)
+        if o.is_noisy:
+            moved = float(np.linalg.norm((end - x) / reach)) / np.sqrt(o.dim)
+            sigma = 1.0 if end is x else float(np.clip(moved, 0.01, 1.0))
+            yield from self._noisy(end, f, reach, sigma)
             return
+        yield from subspace(o, o.best_x, o.best, self.rng, reach=1e-3, q=min(Q, o.dim))
+
+    def _descend(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
+        """Descents and wider searches until the budget is spent or noise is seen."""
+        o, rng = self.oracle, self.rng
         m: Measured | None = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
         rough = yield from ruggedness(o, x, f, m, reach, rng)
         if rough.is_rugged:
             self._choose("smoothing", f"small and large differences disagree ({rough})")
-            yield from smoothing(o, x, 1.0, reach, rng, spend=int(SHARE * o.left), until=1e-3)
-            x, f, m = o.best_x, o.best, None
+            x, f = yield from self._wider(x, reach, SHARE)
+            m = None
         else:
             self._choose("quasi-Newton", f"small and large differences agree ({rough})")
-        start = x
         with suppress(Spent):
             x, f = yield from self._local(x, f, reach, m)
-            while not o.is_noisy:
+            while o.repeats or not o.is_noisy:
                 self.chosen["restarts"] = str(int(self.chosen.get("restarts", "0")) + 1)
-                yield from smoothing(o, x, 1.0, reach, rng, spend=int(AGAIN * o.left), until=1e-3)
-                x, f = yield from self._local(o.best_x, o.best, reach)
-        if o.is_noisy:
-            moved = float(np.linalg.norm((x - start) / reach)) / np.sqrt(o.dim)
-            yield from self._noisy(x, f, reach, float(np.clip(moved, 0.01, 1.0)))
-            return
-        yield from subspace(o, o.best_x, o.best, rng, reach=1e-3, q=min(Q, o.dim))
+                x, f = yield from self._wider(x, reach, AGAIN)
+                x, f = yield from self._local(x, f, reach)
+        return x, f
+
+    def _wider(self, x: Vector, reach: Vector, share: float) -> Stage[tuple[Vector, float]]:
+        """Smoothing with a share of what is left; the best point after it."""
+        o = self.oracle
+        spend = int(share * o.left)
+        end, _ = yield from smoothing(o, x, 1.0, reach, self.rng, spend=spend, until=1e-3)
+        if o.repeats:
+            yield from o.value(end)
+        return o.best_x, o.best
 
     def _local(
         self, x: Vector, f: float, reach: Vector, m: Measured | None = None
@@ -179,39 +206,41 @@ class Descent:
         return x, f
 
     def _noisy(self, x: Vector, f: float, reach: Vector, sigma: float) -> Stage[None]:
-        """Smoothing with all that is left; the answer is its centre, if that is better than x."""
+        """What is left, by the kind of the noise; the answer is tested against the start."""
         o = self.oracle
-        self._answer = x, f
-        share = yield from noise_share(o, x, sigma * reach, self.rng)
-        self._choose(
-            "smoothing", f"values at one point differ, by {share:.2g} of those at such distances"
-        )
-        usual = 4 + int(3 * np.log(o.dim))
-        check = min(15, o.left // 20)
-        end, _ = yield from smoothing(
-            o,
-            x,
-            sigma,
-            reach,
-            self.rng,
-            spend=o.left - 2 * check,
-            until=0,
-            population=LARGER * usual if share > LOUD else usual,
-        )
-        if not check:
+        o.answer = x, f
+        noise = yield from look_at_noise(o, x, sigma * reach, self.rng)
+        self.chosen["noise"] = str(noise)
+        o.best, o.best_x, o.noise = np.inf, x, noise.deviation
+        if noise.repeats:
+            o.repeats, o.noise = True, 0.0
+            yield from self._repeating(x, reach)
             return
-        values = yield from o.values(np.stack([x] * check + [end] * check))
-        before, after = float(np.median(values[:check])), float(np.median(values[check:]))
-        self._answer = (end, after) if after < before else (x, before)
+        reserve = max(int(RESERVE * o.left), min(FEWEST, o.left // 4))
+        f = noise.center
+        if noise.share < MILD:
+            self._choose("filtering", f"noise is mild ({noise})")
+            x, f, h = yield from filtering(
+                o, x, f, reach, stop=max(reserve, int((1 - FILTER) * o.left))
+            )
+            sigma = min(sigma, max(h, 1e-6))
+        else:
+            self._choose("smoothing", f"noise is loud ({noise})")
+        usual = 4 + int(3 * np.log(o.dim))
+        n = LARGER * usual if noise.share > LOUD else usual
+        spend = o.left - reserve
+        end, _ = yield from smoothing(
+            o, x, sigma, reach, self.rng, spend=spend, until=0, population=n
+        )
+        point, f, deviation = yield from race(o, [self._origin, x, end])
+        o.answer, self.chosen["noise"] = (point, f), noise.at_the_end(deviation)
+
+    def _repeating(self, x: Vector, reach: Vector) -> Stage[None]:
+        """The descent of a deterministic function with every value confirmed."""
+        o = self.oracle
+        yield from o.values(np.stack([x, self._origin]))
+        o.answer = None
+        yield from self._descend(o.best_x, o.best, reach)
 
     def _choose(self, method: str, why: str) -> None:
         self.chosen |= {"method": method, "why": why}
-
-
-def noise_share(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[float]:
-    """How far apart values at one point are, beside values at points so far apart: 0 to about 1."""
-    points = x + radius * rng.standard_normal((8, o.dim))
-    values = yield from o.values(o.inside(np.concatenate([np.stack([x] * 8), points])))
-    same, apart = values[:8], values[8:]
-    spread = float(np.median(np.abs(apart - np.median(apart))))
-    return float(np.median(np.abs(same - np.median(same)))) / max(spread, 1e-300)

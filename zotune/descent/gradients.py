@@ -64,11 +64,11 @@ def telling(o: Oracle, x: Vector, f: float, h: Vector, largest: Vector) -> Stage
 
 
 def central(
-    o: Oracle, x: Vector, f: float, h: Vector, at: Indices | None = None
+    o: Oracle, x: Vector, f: float, h: Vector, at: Indices | None = None, *, sure: float = 20.0
 ) -> Stage[Measured]:
     """2d evaluations: gradient and diagonal of the Hessian; one-sided at the border.
 
-    ``at``: these coordinates only.
+    ``at``: these coordinates only. Curvature is known where f changes by ``sure`` times its error.
     """
     at = np.arange(o.dim) if at is None else at
     e = np.zeros((len(at), o.dim))
@@ -84,7 +84,7 @@ def central(
         # One side failed or lies outside: the other one alone.
         g = np.where(np.isfinite(right) & (a > 0), g, left)
         g = np.where(np.isfinite(left) & (b > 0), g, right)
-        tells = np.abs(plus - 2 * f + minus) > 20 * o.rounding(f)
+        tells = np.abs(plus - 2 * f + minus) > sure * o.rounding(f)
     known = np.isfinite(bend) & tells
     probe = _farthest(np.concatenate([up, down]), values, f)
     return Measured(np.where(np.isfinite(g), g, 0.0), np.where(known, bend, np.nan), probe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zotune.descent.gradients import forward
 from zotune.descent.linesearch import search
 from zotune.descent.oracle import Oracle, Stage, Vector
 
@@ -46,12 +47,31 @@ def direction(g: Vector, hessian: Vector, reach: Vector) -> Vector:
     return p
 
 
+def updated(hessian: Vector, s: Vector, y: Vector) -> Vector:
+    """The Hessian after a step s that changed the gradient by y (symmetric rank one)."""
+    r = y - hessian @ s
+    along = float(r @ s)
+    if abs(along) <= 1e-8 * float(np.linalg.norm(r) * np.linalg.norm(s)):
+        return hessian
+    return hessian + np.outer(r, r) / along
+
+
 def newton(o: Oracle, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
-    """Descend until a step gains nothing with two sizes of differences."""
+    """Descend until a step gains nothing with two sizes of differences.
+
+    Where a budget does not cover another Hessian, the last one serves for steps on new gradients.
+    """
     size, f0 = 1e-4, f
+    hessian: Vector | None = None
+    g, last = np.zeros(o.dim), x
+    whole = o.dim * (o.dim + 3) // 2
     while True:
         h = size * np.where(x == 0, reach, np.abs(x))
-        g, hessian = yield from block(o, x, f, h)
+        if hessian is None or o.left > whole:
+            g, hessian = yield from block(o, x, f, h)
+        else:
+            before, g = g, (yield from forward(o, x, f, 1e-3 * h, -g)).g
+            hessian = updated(hessian, x - last, g - before)
         if not g.any() or not np.isfinite(hessian).all():
             return x, f
         p = direction(g, hessian, reach)
@@ -59,6 +79,7 @@ def newton(o: Oracle, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector,
         first = min(1.0, 1 / max(longest, 1e-300))
         step = yield from search(o, x, f, p, float(g @ p), first=first)
         gained = 0.0 if step is None else f - step.f
+        last = x
         if step is not None:
             x, f = step.x, step.f
         if gained <= 1e-10 * max(f0 - f, 1e-6 * abs(f)):

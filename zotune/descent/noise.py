@@ -5,13 +5,18 @@ Rounding inside f (float32, ``round``) is noise that no repetition at one point 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
 
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.descent.oracle import Oracle, Spent, Stage, Vector
 
 POINTS = 7
+LOOKS = 8
+CERTAIN = 3.0
+"""Standard deviations by which an answer must be better than the start."""
 
 
 def rounding_noise(o: Oracle, x: Vector, size: Vector, rng: np.random.Generator) -> Stage[float]:
@@ -40,3 +45,75 @@ def from_table(values: Vector) -> float:
         if max(three) <= 4 * min(three) and all(turns[k : k + 2]):
             return levels[k]
     return 0.0
+
+
+@dataclass
+class Noise:
+    """How values at one point differ."""
+
+    center: float
+    """Their median."""
+    deviation: float
+    """Their standard deviation, from the median of absolute deviations."""
+    share: float
+    """The deviation beside that of values as far apart as the search goes at first."""
+    repeats: bool
+    """Whether most are equal: outliers on an otherwise deterministic function."""
+
+    def __str__(self) -> str:
+        if self.repeats:
+            return "most values at one point are equal, some are outliers; doubtful ones came twice"
+        return (
+            f"values at one point differ by {self.deviation:.2g}, "
+            f"{self.share:.2g} of those at such distances"
+        )
+
+    def at_the_end(self, deviation: float) -> str:
+        """What the noise means for the digits of the result."""
+        return (
+            f"values at one point differ by {self.deviation:.2g} at first and by {deviation:.2g} "
+            "at the answer (standard deviation); smaller differences of the loss mean nothing"
+        )
+
+
+def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[Noise]:
+    """16 evaluations: eight at x, eight so far away."""
+    points = o.inside(x + radius * rng.standard_normal((LOOKS, o.dim)))
+    values = yield from o.once(np.concatenate([np.stack([x] * LOOKS), points]))
+    same, apart = values[:LOOKS], values[LOOKS:]
+    _, counts = np.unique(same, return_counts=True)
+    deviation, spread = _deviation(same), _deviation(apart)
+    share = deviation / max(spread, 1e-300)
+    return Noise(float(np.median(same)), deviation, share, bool(counts.max() >= LOOKS // 2))
+
+
+def _deviation(values: Vector) -> float:
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, float]]:
+    """The best of several points, if it is better than the first beyond doubt; else the first.
+
+    All that is left is spent on them, in equal parts. Two points are compared by the ranks of
+    their values (Mann and Whitney), which outliers do not decide.
+
+    Returns:
+        The point, the median of its values, and their deviation.
+    """
+    each = o.left // len(points)
+    if each < 2:
+        raise Spent
+    told = yield from o.once(np.repeat(np.stack(points), each, axis=0))
+    values = told.reshape(len(points), each)
+    medians = np.median(values, axis=1)
+    at = int(medians.argmin())
+    if sigmas(values[at], values[0]) < CERTAIN:
+        at = 0
+    return points[at], float(medians[at]), _deviation(values[at])
+
+
+def sigmas(low: Vector, high: Vector) -> float:
+    """How many standard deviations the ranks of ``low`` lie below those of ``high``."""
+    n = len(low)
+    wins = (low[:, None] < high).sum() + 0.5 * (low[:, None] == high).sum()
+    return float((wins - n * n / 2) / np.sqrt(n * n * (2 * n + 1) / 12))

@@ -15,6 +15,10 @@ Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 Stage = Generator[Points, Vector, T]
 """Yields points (n, d), is sent their values (n,), and returns a T."""
+REPEATS = 9
+"""Times that a point is evaluated at most until two values agree."""
+FEW, OUTLYING = 4, 3.0
+"""In blocks of fewer points every value is doubtful; in others those so many deviations away."""
 
 
 class Spent(Exception):
@@ -34,6 +38,11 @@ class Oracle:
         self.noise = 0.0
         """Standard deviation of f at one point, as far as it is known."""
         self.is_noisy = False
+        """Whether values at one point were seen to differ."""
+        self.answer: tuple[Vector, float] | None = None
+        """The point of a noisy function and its value, which is not the luckiest one."""
+        self.repeats = False
+        """Whether a value counts only when it came twice, for functions with rare outliers."""
 
     def inside(self, x: Points) -> Points:
         """The projection onto the box."""
@@ -44,15 +53,32 @@ class Oracle:
         """f at each row; inf where it is not a number. Raises Spent if there are too many."""
         if len(points) == 0:
             return np.zeros(0)
-        if len(points) > self.left:
-            raise Spent
-        self.left -= len(points)
-        told = np.asarray((yield points), dtype=np.float64)
-        values: Vector = np.where(np.isfinite(told), told, np.inf)
+        values = yield from (self._repeated(points) if self.repeats else self.once(points))
         at = int(values.argmin())
         if values[at] < self.best:
             self.best, self.best_x = float(values[at]), points[at].copy()
         return values
+
+    def once(self, points: Points) -> Stage[Vector]:
+        """The same, each row evaluated once, and none of them taken for the best."""
+        if len(points) > self.left:
+            raise Spent
+        self.left -= len(points)
+        told = np.asarray((yield points), dtype=np.float64)
+        return np.where(np.isfinite(told), told, np.inf)
+
+    def _repeated(self, points: Points) -> Stage[Vector]:
+        """Values that came twice, or that lie amid those of their block."""
+        told = yield from self.once(points)
+        seen = [[value] for value in told]
+        open_ = np.flatnonzero(doubtful(told, self.best)).tolist()
+        for _ in range(REPEATS - 1):
+            if not open_:
+                break
+            for at, value in zip(open_, (yield from self.once(points[open_])), strict=True):
+                seen[at].append(value)
+            open_ = [at for at in open_ if len(set(seen[at])) == len(seen[at])]
+        return np.array([agreed(values) for values in seen])
 
     def value(self, x: Vector) -> Stage[float]:
         """f at one point."""
@@ -62,3 +88,22 @@ class Oracle:
     def rounding(self, f: float) -> float:
         """The error of a value of f: measured noise, or a few units in the last place."""
         return max(self.noise, 8 * np.finfo(float).eps * abs(f), 1e-300)
+
+
+def agreed(values: list[float]) -> float:
+    """The value that came more than once; the median where each came once.
+
+    >>> agreed([3.0, 8.0, 3.0]), agreed([1.0, 5.0, 2.0])
+    (3.0, 2.0)
+    """
+    again = [value for value in values if values.count(value) > 1]
+    return float(again[0]) if again else float(np.median(values))
+
+
+def doubtful(values: Vector, best: float) -> Mask:
+    """Which values of a block may be outliers: the best so far, and those far from the others."""
+    if len(values) < FEW:
+        return np.ones(len(values), dtype=bool)
+    off = np.abs(values - np.median(values))
+    found: Mask = (values < best) | ~(off <= OUTLYING * np.median(off))
+    return found

@@ -46,10 +46,12 @@ def smoothing(
         y = z * np.sqrt(c) if diagonal else (z * roots) @ axes.T
         points = o.inside(x + sigma * scale * y)
         y = (points - x) / (sigma * scale)
-        values = yield from o.values(points)
+        values = yield from (o.once(points) if o.repeats else o.values(points))
         best = values.argsort(kind="stable")[: len(w)]
         move = w @ y[best]
         x = o.inside(x + sigma * scale * move)
+        if o.answer is not None:
+            o.answer = x, float(np.median(values))
         white = move / np.sqrt(c) if diagonal else axes @ ((axes.T @ move) / roots)
         path_s = (1 - c_s) * path_s + np.sqrt(c_s * (2 - c_s) * mu) * white
         count += 1

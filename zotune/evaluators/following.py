@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ class Chapter(NamedTuple):
     name: str
     """Of the lane's method; empty: the program that the copy is in goes on."""
     answers: list[Sent]
+    limit: int
+    """What the lane may spend: a trial may be granted less than its budget for a while."""
 
 
 class Snapshot(NamedTuple):
@@ -54,6 +56,8 @@ class News:
     chapters: list[Chapter] = field(default_factory=list)
     snapshot: Snapshot | None = None
     checksum: int = 0
+    parts: int = 0
+    """Of the request that is asked now."""
 
 
 class Copy:
@@ -76,11 +80,13 @@ class Copy:
             self._restore(news.snapshot)
         for chapter in news.chapters:
             if chapter.name:
-                self._begin(chapter.lane, chapter.name)
+                self._begin(chapter)
             for values, metrics in chapter.answers:
                 self._send(arrived(values, metrics, self.loop.iterate.device))
-        state = self._states.get(self._lane)
-        return checksum(self.loop, state) == news.checksum
+        if checksum(self.loop, self._states.get(self._lane)) != news.checksum:
+            return False
+        asked = self._request
+        return asked is not None and asked.parts is not None and asked.parts().count == news.parts
 
     def evaluate(self, parts: Sequence[int]) -> list[Answer]:
         """Some parts of the request that is asked now."""
@@ -96,10 +102,12 @@ class Copy:
             iterate = self.loop.iterate
             self._states[0] = iterate.restore(self._states[0], snapshot.tensors, snapshot.notes)
 
-    def _begin(self, lane: int, name: str) -> None:
-        method = getattr(self.loop.lanes[lane], name)
-        self._lane = lane
-        self._program = method() if name == BEGIN else method(self._states[lane])
+    def _begin(self, chapter: Chapter) -> None:
+        lane = self.loop.lanes[chapter.lane]
+        lane.budget = replace(lane.budget, limit=chapter.limit)
+        method, self._lane = getattr(lane, chapter.name), chapter.lane
+        begins = chapter.name == BEGIN
+        self._program = method() if begins else method(self._states[chapter.lane])
         self._advance(lambda program: next(program))
 
     def _send(self, answer: Answer) -> None:

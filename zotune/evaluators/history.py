@@ -52,7 +52,8 @@ class History:
             self._states[lane] = arguments[0]
         self._count += 1
         self._snapshot = self._proof = None
-        self._chapters.append(Chapter(lane, name, []))
+        limit = self.loop.lanes[lane].budget.limit
+        self._chapters.append(Chapter(lane, name, [], limit))
 
     def add(self, answer: Sent) -> None:
         """The program was answered."""
@@ -62,8 +63,11 @@ class History:
         """The program has ended."""
         self._states[self._chapters[-1].lane] = state_of(result)
 
-    def news_for(self, position: Position) -> tuple[News, Position]:
-        """What a copy at a position must be told, and where it is then."""
+    def news_for(self, position: Position, parts: int) -> tuple[News, Position]:
+        """What a copy at a position must be told, and where it is then.
+
+        ``parts`` is how many the request has that is asked now, which the copy compares.
+        """
         now = (self._count, len(self._chapters[-1].answers))
         if self._proof is None:
             self._proof = checksum(self.loop, self._states.get(self._chapters[-1].lane))
@@ -73,13 +77,13 @@ class History:
         if known > first:
             at = known - first - 1
             rest = list(self._chapters)[at:]
-            rest[0] = Chapter(rest[0].lane, "", rest[0].answers[answers:])
-            return News(rest, None, proof), now
+            rest[0] = rest[0]._replace(name="", answers=rest[0].answers[answers:])
+            return News(rest, None, proof, parts), now
         if known == first and known >= 0 and self._follows_from(known):
-            return News(list(self._chapters), None, proof), now
+            return News(list(self._chapters), None, proof, parts), now
         if self._snapshot is None:
             self._snapshot = snapshot(self.loop, self._states)
-        return News([self._chapters[-1]], self._snapshot, proof), now
+        return News([self._chapters[-1]], self._snapshot, proof, parts), now
 
     def _follows_from(self, known: int) -> bool:
         """Whether a copy that has only been built can begin with the run."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from zotune.errors import ConfigError, ObjectiveError
+from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.evaluators.dealing import Deal, Pace
 from zotune.evaluators.described import Described, described
 from zotune.evaluators.following import Copy, News, Sent, arrived, sent
@@ -92,6 +92,8 @@ class Worker:
     parts: list[int] = field(default_factory=list)
     began: float = 0.0
     answered: bool = False
+    corrected: bool = False
+    """Whether it was sent the state with its last call."""
 
 
 class RayWorkers:
@@ -189,7 +191,8 @@ class RayWorkers:
         news, points = None, []
         if self._history is not None:
             self.rejoined += worker.position == NOWHERE and worker.answered
-            news, worker.position = self._history.news_for(worker.position)
+            news, worker.position = self._history.news_for(worker.position, parts.count)
+            worker.corrected = news.snapshot is not None
         else:
             assert parts.points is not None  # a descent asks for values at points
             points = [parts.points(part).cpu().numpy() for part in taken]
@@ -228,6 +231,11 @@ class RayWorkers:
         if reply is None:  # it has joined
             worker.position, self._stillborn = (0, 0), 0
         elif reply == LOST:
+            if worker.corrected:
+                raise ZotuneError(
+                    "a worker computes another run than this process from the same state; "
+                    "install the same versions of zotune and torch on all machines"
+                )
             worker.position = NOWHERE
             deal.give_back(parts)
         else:

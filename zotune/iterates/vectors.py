@@ -208,8 +208,8 @@ class Vectors:
         )
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
-        """‖∇f‖² where it is known, and the loss of the average iterate."""
-        seen = {}
+        """The objective's own metrics, ‖∇f‖² where it is known, and the loss of the average."""
+        seen = self.objective.measured(state.x)
         gradient = self.objective.gradient(state.x) if gradient is None else gradient
         if gradient is not None:
             seen["grad_norm2"] = gradient.square().sum(-1)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import numbers
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zotune._lazy import LazyModule
+from zotune.core.names import ROW_KEYS
 from zotune.errors import ConfigError, ObjectiveError, one_of
 from zotune.objectives.checks import (
     checked_smoothness,
@@ -209,6 +210,7 @@ def objective(
     bounds: tuple[Any, Any] | None = None,
     start: Any = None,
     failures: tuple[type[BaseException], ...] = (),
+    metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
     array: str | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
@@ -226,6 +228,8 @@ def objective(
         bounds: (low, high), numbers or vectors; points and probes of ``update: auto`` stay inside.
         start: where runs begin, (d,); zero unless given.
         failures: exceptions of these types are failed evaluations, like inf.
+        metrics: {name: function of one vector}; each is looked at where a curve or a report shows
+            the run, uncharged, and has a column in rows, curves, Tune's results and MLflow.
         array: "torch" or "numpy", what ``fn`` is called with; by its annotation, or found out at
             the first call, unless given.
         dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
@@ -255,4 +259,34 @@ def objective(
     )
     wrapped.L, wrapped.minimum = checked_smoothness(L), optimum
     wrapped.bounds = bounds
+    wrapped.metrics = {
+        key: CallableObjective(
+            metric,
+            dim,
+            batched=False,
+            dtype=wrapped.dtype,
+            device=device,
+            name=key,
+            array=array,
+        )
+        for key, metric in _checked_metrics(metrics or {}).items()
+    }
     return wrapped
+
+
+def _checked_metrics(
+    metrics: Mapping[str, Callable[[Tensor], Any]],
+) -> Mapping[str, Callable[[Tensor], Any]]:
+    """Metrics whose names no column of a result row has already."""
+    for name, metric in metrics.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in ROW_KEYS:
+            raise ConfigError(
+                f"a metric needs a name of letters, digits and _ that no column of a row has, "
+                f"got {name!r}; taken are {', '.join(sorted(ROW_KEYS))}"
+            )
+        if not callable(metric):
+            raise ConfigError(
+                f"metric {name!r} must be a function of x, got {type(metric).__name__}; "
+                "give metrics={name: function}"
+            )
+    return metrics

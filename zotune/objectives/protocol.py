@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zotune._lazy import LazyModule
@@ -49,6 +50,8 @@ class Objective:
     """Lower and upper bounds of x, numbers or vectors."""
     failed = 0
     """Evaluations that have failed so far."""
+    metrics: Mapping[str, Objective] = MappingProxyType({})
+    """Functions of x that curves and rows show beside the loss, by name; they are not charged."""
 
     @property
     def points_per_call(self) -> int:
@@ -104,6 +107,10 @@ class Objective:
     def start(self) -> Tensor:
         """Where a run begins unless told otherwise, (d,): at zero."""
         return torch.zeros(self.dim, dtype=self.dtype, device=self.device)
+
+    def measured(self, x: Tensor) -> dict[str, Tensor]:
+        """The metrics at each row of ``x``, (n,) each."""
+        return {name: metric.values(x.clone()) for name, metric in self.metrics.items()}
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on to be continued with this objective."""

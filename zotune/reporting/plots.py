@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zotune.errors import ConfigError
 from zotune.reporting import figures
-from zotune.reporting.drawing import Drawing, number, with_spread
+from zotune.reporting.drawing import LABELS, Drawing, number, with_spread
 from zotune.results.checkpoints import from_run
 from zotune.results.configurations import Configuration, best, measure_of, panel_of
 
@@ -81,7 +81,7 @@ def results_html(runs: Iterable[Run]) -> str:
         )
         for one in chosen
     ]
-    return _html([("", f"final {figures.LABELS[measure]}"), *rows], figures.curves(chosen))
+    return _html([("", f"final {LABELS[measure]}"), *rows], figures.curves(chosen))
 
 
 def _html(rows: Iterable[tuple[str, str]], drawing: Drawing) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,11 @@ class Part:
     series: list[Configuration]
     slug: str
     """Before the names of its figures, where there is more than one part."""
+
+    @cached_property
+    def searched(self) -> list[str]:
+        """Settings in which its series differ."""
+        return searched(self.series)
 
 
 @dataclass(frozen=True)
@@ -319,7 +325,7 @@ def _curve_rows(part: Part, series: Configuration) -> pd.DataFrame:
 def _identity(part: Part, series: Configuration) -> dict[str, Any]:
     """What tells a series from all others of the report."""
     settings = series.settings
-    keys = dict.fromkeys(["estimator", "q", *searched(part.series)])
+    keys = dict.fromkeys(["estimator", "q", *part.searched])
     problem = {"problem": part.problem} if part.problem else {}
     return {"launch": part.launch.launch, **problem, **{key: settings.get(key) for key in keys}}
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from zotune.config import Config, parse_config
 from zotune.core.code import code_of
-from zotune.core.curve import ENDS
 from zotune.core.names import RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ConfigError, ZotuneError
 from zotune.loop import Loop
+from zotune.loop.auto import VALUES
 from zotune.objectives import (
     Objective,
     build_any_problem,
@@ -31,6 +29,7 @@ from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run
 from zotune.runs.sources import Factory, Source, with_data
+from zotune.runs.stopping import Stop, ending, succeeded
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
@@ -49,7 +48,11 @@ def minimize(
     bounds: tuple[Any, Any] | None = None,
     failures: tuple[type[BaseException], ...] = (),
     target: float | None = None,
+    ftol: float | None = None,
+    xtol: float | None = None,
     seconds: float | None = None,
+    array: str | None = None,
+    metrics: Mapping[str, Callable[..., Any]] | None = None,
     on_report: Callable[[dict[str, Any]], None] | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
@@ -73,8 +76,17 @@ def minimize(
         data: given to a plain function, as ``fn(x, data)``, or to a factory.
         bounds: (low, high), numbers or vectors; points and probes stay inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
-        target: stop at the first report whose best loss is at most this.
-        seconds: stop at the first report after so many.
+        target: stop once the best loss is at most this.
+        ftol: stop once the best loss has not fallen by more than ``ftol`` max(1, |loss|) over
+            10 (d + 1) evaluations.
+        xtol: stop once no coordinate of the best point has moved by more than ``xtol`` max(1, |x|)
+            over as many. Without tolerances the whole budget is spent, on restarts where a descent
+            has converged.
+        seconds: stop after so many.
+        array: "numpy" or "torch", what a plain function is called with; by its annotation, or found
+            out at the first call, unless given.
+        metrics: {name: function of x} of a plain function, looked at where a curve or a report
+            shows the run, uncharged, each with a column of its own.
         on_report: called with a result row about sixteen times a run, see ``report_every``.
         checkpoint: a file to save the state to: at the start, at every report, and where the
             objective raises or the run is interrupted. A run that finds it continues.
@@ -85,7 +97,8 @@ def minimize(
             directions, count, replicates, seed, report_every, workers, …
 
     Returns:
-        A ``Run`` with ``x``, ``best_x``, ``curve``, ``status`` and ``message``.
+        A ``Run`` with ``x``, ``best_x``, ``curve``, ``nfev``, ``success``, and ``message``, which
+        says why it ended, how many evaluations failed, and how noisy the function is.
 
     >>> import zotune
     >>> run = zotune.minimize(lambda x: ((x - 3) ** 2).sum(), [0.0] * 5, budget=100)
@@ -97,12 +110,14 @@ def minimize(
     """
     told: dict[str, Any] = {"budget": budget} | settings
     count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
-    make = partial(as_objective, objective, x0, failures, data)
+    make = partial(as_objective, objective, x0, failures, data, array=array, metrics=metrics)
     with ExitStack() as open_:
         workers, start = None, partial(workers_here, count, partial(_first, make), worker)
         if count and isinstance(objective, Factory):
             workers = open_.enter_context(start())
         found, problem = make() if workers is None else _known(workers, make)
+        if xtol is not None and not isinstance(found, Objective):
+            raise ConfigError("xtol is for vectors, and this is a function of weights; give ftol")
         bounds = bounds if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
         config = parse_config(told | {"problem": problem})
@@ -116,7 +131,7 @@ def minimize(
             on_report=on_report,
             checkpoint=checkpoint,
             about=about,
-            stop=Stop(target, seconds),
+            stop=Stop(target, ftol, xtol, seconds),
             bar=bar,
         )
 
@@ -134,23 +149,6 @@ def _known(workers: RayWorkers, make: Callable[[], tuple[Any, Any]]) -> Any:
 
 def _code(target: Problem, found: Any) -> str:
     return code_of(target.fn if isinstance(target, Factory) else found)
-
-
-@dataclass(frozen=True)
-class Stop:
-    """When a run ends before its budget does."""
-
-    target: float | None = None
-    seconds: float | None = None
-    began: float = field(default_factory=monotonic)
-
-    def reason(self, best_loss: float) -> str:
-        """Why to stop now; empty: go on."""
-        if self.target is not None and best_loss <= self.target:
-            return f"the target {self.target:g} was reached"
-        if self.seconds is not None and monotonic() - self.began >= self.seconds:
-            return f"{self.seconds:g} seconds were over"
-        return ""
 
 
 def finish(
@@ -174,53 +172,80 @@ def finish(
     if checkpoint is not None and Path(checkpoint).is_file():
         state, notes = load_loop(loop, Path(checkpoint))
         _require_same_run(Path(checkpoint), notes, loop.config, about)
+        stop.restore(notes.get("stop", {}), state)
     else:
         state = loop.init()
-        _save_if(checkpoint, loop, state, about)
-    message = ""
-    while loop.status(state) == RUNNING and not message:
+        _save_if(checkpoint, loop, state, about, stop)
+    stopped = stop.reason(state)
+    while loop.status(state) == RUNNING and not stopped:
         try:
-            state, row = loop.advance_to_report(state), None
+            (state, stopped), row = _advance(loop, state, stop), None
         except BaseException:
-            _save_newest(checkpoint, loop, state, about)
+            _save_newest(checkpoint, loop, state, about, stop)
             raise
         if on_report is not None:
             state, row = loop.report(state)
-        _save_if(checkpoint, loop, state, about)
+        _save_if(checkpoint, loop, state, about, stop)
         if on_report is not None and row is not None:
             on_report(row | loop.facts(state))
-        best = float(state.best_loss.min())
-        message = stop.reason(best)
         if bar is not None:
-            bar.show(loop.spent(state), best)
+            bar.show(loop.spent(state), float(state.best_loss.min()))
+    return _ended(loop, state, stop, stopped)
+
+
+def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
+    """To the next report, or to where the run is to stop, and why."""
+    if not stop.is_wanted:
+        return loop.advance_to_report(state), ""
+    every = loop.config.reports_at
+    goal = (loop.reached(state) // every + 1) * every
+    while True:
+        state = loop.advance(state, loop.reached(state) + 1)
+        stopped = stop.reason(state)
+        if stopped or loop.reached(state) >= goal or loop.status(state) != RUNNING:
+            return state, stopped
+
+
+def _ended(loop: Loop, state: State, stop: Stop, stopped: str) -> Run:
+    status = loop.status(state)
+    chosen, failed = loop.chosen(state), _failed(loop, state)
     return Run(
         loop.config,
         state,
-        STOPPED if message and loop.status(state) == RUNNING else loop.status(state),
+        STOPPED if stopped and status == RUNNING else status,
         minimum=loop.minimum,
         smoothness_estimated=loop.estimates_smoothness,
-        chosen=loop.chosen(state),
-        message=message or ENDS[loop.status(state)],
-        failed=getattr(loop.objective, "failed", 0),
+        chosen=chosen,
+        message=ending(loop.config, state, status, stopped, failed=failed, chosen=chosen),
+        success=succeeded(state, status, stopped, stop, failed),
+        failed=failed,
         read_weights=loop.iterate.weights_reader(),
     )
 
 
+def _failed(loop: Loop, state: State) -> int:
+    """Evaluations without a finite value, of all that were told or since the run was resumed."""
+    told = [lane.memory[VALUES] for lane in state.lanes if VALUES in lane.memory]
+    if told:
+        return sum(int((~values.isfinite()).sum()) for values in told)
+    return int(getattr(loop.objective, "failed", 0))
+
+
 def _save_if(
-    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str]
+    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str], stop: Stop
 ) -> None:
     """Save the state where a checkpoint is wanted."""
     if checkpoint is not None:
-        save_loop(loop, state, Path(checkpoint), **about)
+        save_loop(loop, state, Path(checkpoint), **about, stop=stop.notes())
 
 
 def _save_newest(
-    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str]
+    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str], stop: Stop
 ) -> None:
     """Save the state after the last whole step, unless weights stand between two steps."""
     newest = loop.newest
     with suppress(ZotuneError):
-        _save_if(checkpoint, loop, newest if newest.lanes else state, about)
+        _save_if(checkpoint, loop, newest if newest.lanes else state, about, stop)
 
 
 def _require_same_run(
@@ -245,14 +270,19 @@ def as_objective(
     x0: Any = None,
     failures: tuple[type[BaseException], ...] = (),
     data: Any = None,
+    *,
+    array: str | None = None,
+    metrics: Mapping[str, Callable[..., Any]] | None = None,
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
     """The objective and the mapping by which the configuration knows it."""
     require_exceptions(failures)
-    if failures and not _is_plain(target):
-        raise ConfigError(
-            "failures are for a plain function; for an objective of yours give them to "
-            "zotune.objective(fn, dim, failures=…)"
-        )
+    told = {"failures": failures, "array": array, "metrics": metrics}
+    for name, value in told.items():
+        if value and not _is_plain(target):
+            raise ConfigError(
+                f"{name} is for a plain function; for an objective of yours give it to "
+                f"zotune.objective(fn, dim, {name}=…)"
+            )
     if isinstance(target, Factory):
         return as_objective(Source(target).build(data, torch.device("cpu")))
     if data is not None and not _is_plain(target):
@@ -277,7 +307,8 @@ def as_objective(
         )
     fn = target if data is None else partial(with_data, target, data)
     name = Source(target, 1).name
-    return as_objective(objective(fn, dimension_of(x0), failures=failures, name=name))
+    options: dict[str, Any] = told | {"name": name}
+    return as_objective(objective(fn, dimension_of(x0), **options))
 
 
 def require_exceptions(failures: Any) -> None:

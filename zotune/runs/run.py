@@ -49,8 +49,11 @@ class Run:
     """Whether the step is divided by an L that was estimated: it is then not the theory's step."""
     message: str = ""
     """Why it ended, in words."""
+    success: bool = True
+    """Whether the target or a tolerance was met; where none was given, whether the budget was spent
+    without ending above the start. False where most evaluations failed."""
     failed: int = 0
-    """Evaluations that raised an exception named in ``failures``."""
+    """Evaluations without a finite value: inf, NaN, or an exception named in ``failures``."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """What the run has chosen and why, where that was left to it."""
     read_weights: Callable[[], dict[str, Tensor]] | None = None
@@ -72,6 +75,12 @@ class Run:
         """What was charged; less than the budget where its rest buys no direction."""
         ledger = self.state.ledger
         return ledger.evaluations if self.config.count == EVALUATIONS else ledger.queries
+
+    @property
+    def nfev(self) -> int:
+        """Evaluations of the function that were charged, by all replicates together."""
+        each = 1 if len(self.state.lanes) > 1 else self.config.replicates
+        return each * sum(lane.ledger.evaluations for lane in self.state.lanes)
 
     @property
     def x(self) -> Tensor:

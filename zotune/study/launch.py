@@ -25,8 +25,14 @@ from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
 
 LOCK_FILE = ".lock"
-KEPT = 3
-"""Checkpoints of a trial that are on disk at one time, at most."""
+FEW_KEPT, MANY_KEPT = 2, 16
+"""Checkpoints of a trial that Tune keeps, of large states and of small ones."""
+SMALL = 2**20
+"""Bytes of a state of which many are kept.
+
+Tune saves the state of all trials whenever one of them has made as many checkpoints as it keeps,
+which a thousand trials cannot afford.
+"""
 SPARE = 16 * 2**20
 """Bytes that rows, logs and states take beside the checkpoints."""
 
@@ -260,10 +266,19 @@ def check_storage(launch: Launch) -> None:
         )
 
 
+def kept_checkpoints(study: Study) -> int:
+    """Checkpoints of a trial that Tune keeps."""
+    return MANY_KEPT if _checkpoint_bytes(study) <= SMALL else FEW_KEPT
+
+
 def _bytes(study: Study) -> int:
-    """What the checkpoints may take: weights; or x, the best x and an average, a replicate."""
+    """What the checkpoints may take; for a moment there is one more than Tune keeps."""
+    return SPARE + study.size * (kept_checkpoints(study) + 1) * _checkpoint_bytes(study)
+
+
+def _checkpoint_bytes(study: Study) -> int:
+    """What a checkpoint takes: weights; or x, the best x and an average, a replicate."""
     settings = PROBLEMS[study.problem["name"]].settings_of(study.problem)
     if settings is not None:
-        return SPARE + study.size * KEPT * settings.checkpoint_bytes
-    values = 3 * study.replicates * dimension(study.problem)
-    return SPARE + study.size * KEPT * 8 * values
+        return int(settings.checkpoint_bytes)
+    return 3 * 8 * study.replicates * dimension(study.problem)

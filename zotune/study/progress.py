@@ -9,7 +9,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from zotune.study.live import REFRESH, current
-from zotune.study.snapshot import snapshot
+from zotune.study.snapshot import OVER, Watch
 
 
 class Progress(Callback):
@@ -21,6 +21,7 @@ class Progress(Callback):
     _total = 0
     _last = 0.0
     _over = False
+    _watch: Watch | None = None
 
     def setup(
         self,
@@ -30,18 +31,23 @@ class Progress(Callback):
         **info: Any,
     ) -> None:
         """Note how many trials there will be."""
-        self._total = total_num_samples or 0
+        self._total, self._watch = total_num_samples or 0, Watch()
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Show the trials, a few times a second at most."""
-        self._over = all(trial.status in ("TERMINATED", "ERROR") for trial in trials)
-        display = current.get()
-        if display is not None and monotonic() - self._last >= REFRESH:
-            display.show(snapshot(trials, self._total))
+        # The newest first: most of the others have ended.
+        self._over = all(trial.status in OVER for trial in reversed(trials))
+        if monotonic() - self._last >= REFRESH:
+            self._show(trials)
             self._last = monotonic()
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Show the trials a last time; after Ctrl-C they only look as if they had ended."""
+        if self._over:
+            self._show(trials)
+
+    def _show(self, trials: list[Trial]) -> None:
         display = current.get()
-        if display is not None and self._over:
-            display.show(snapshot(trials, self._total))
+        if display is not None:
+            self._watch = self._watch or Watch()
+            display.show(self._watch.look(trials, self._total))

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+    suppress,
+)
+from importlib import import_module
 
 from zotune.core.own_ray import own_ray, quiet_ray, silence, started
 from zotune.core.tokens import cluster_token
@@ -23,6 +31,8 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
         from zotune.study.reaching import require_cluster
 
+        # Tune's import takes as long as Ray's start, most of which is waiting.
+        threading.Thread(target=_import_tune, daemon=True).start()
         cluster = None if ray.is_initialized() else require_cluster(address)
         if cluster is None:
             with own_ray(cpus=cpus):
@@ -30,6 +40,12 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
         else:
             with _joining(cluster), started(cluster, cpus=cpus):
                 yield
+
+
+def _import_tune() -> None:
+    """Import Ray Tune; whoever needs it is told what is wrong with it."""
+    with suppress(Exception):
+        import_module("ray.tune")
 
 
 def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:

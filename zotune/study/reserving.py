@@ -30,9 +30,14 @@ def identity_of(config: Config) -> str:
     return hashlib.sha256(config.identity.encode()).hexdigest()[:16]
 
 
+def is_regular(config: Config) -> bool:
+    """Whether every step costs the same; else nobody knows where the next report is."""
+    return not config.chooses and isinstance(config.q, int) and config.step in FIXED
+
+
 def step_cost(config: Config) -> int:
     """The most that one step of a replicate takes from its budget."""
-    if config.chooses or not isinstance(config.q, int) or config.step not in FIXED:
+    if not is_regular(config):
         return config.budget
     budget = Budget(config.budget, config.count, get_difference(config.difference))
     return min(config.budget, budget.cost(config.q))
@@ -52,7 +57,7 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
     12
     """
     ends = [_end(config, spent)]
-    if fresh and config.step == THEORY and config.L is None and not config.chooses:
+    if fresh and is_regular(config) and config.step == THEORY and config.L is None:
         directions, evaluations = probing_cost(probes_for(config.q, config.budget))
         ends.append(
             _end(config, spent + (directions if config.count == DIRECTIONS else evaluations))
@@ -90,6 +95,6 @@ def reserve_next(
     if account.reserve(trial, upto(config, position, fresh=fresh)):
         return True
     rest = (account.left or 0) // config.replicates * config.replicates
-    if config.chooses or rest < step_cost(config) * config.replicates:
+    if not is_regular(config) or rest < step_cost(config) * config.replicates:
         return entry.may_reach > position
     return account.reserve(trial, max(position, entry.may_reach) + rest, last=True)

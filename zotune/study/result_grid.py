@@ -17,7 +17,7 @@ plots: Any = LazyModule("zotune.reporting.plots")
 """Draws results; it stands above this room, and is imported when a picture is asked for."""
 
 
-class StudyResults(ResultGrid):  # type: ignore[misc]
+class StudyResults(ResultGrid):
     """Tune's ``ResultGrid`` of a study, with its runs and their curves."""
 
     @property

@@ -22,6 +22,7 @@ from zotune.config import Config, describe, parse_config
 from zotune.core.grid import GRID_POINTS
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
+from zotune.steps import AUTO
 from zotune.study.points import Axis, Sampler, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
@@ -344,5 +345,6 @@ def checked(key: str, value: Any, problem: Any) -> Any:
             raise ConfigError(found[0])
         return value
     if isinstance(value, bool) and key not in ("curve", "diagnostics"):
-        raise ConfigError(f"{key} must be no yes or no, got {value!r}")
-    return getattr(parse_config({"budget": 1, key: value}), key)
+        raise ConfigError(f"{key} must not be a boolean, got {value!r}")
+    beside = {"step": AUTO} if key == "update" else {}  # which goes with every update
+    return getattr(parse_config({"budget": 1, **beside, key: value}), key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
 STATES = {"RUNNING": "running", "PENDING": "waiting", "PAUSED": "waiting", "TERMINATED": "done"}
+OVER = ("TERMINATED", "ERROR")
+"""Tune's words for trials that have ended."""
+SHOWN = ("running", "waiting", "done", "stopped early", "failed")
 
 
 @dataclass(frozen=True)
@@ -42,45 +45,98 @@ class Snapshot:
 
 def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
     """What Tune's trials say."""
-    states = {"running": 0, "waiting": 0, "done": 0, "stopped early": 0, "failed": 0}
-    spent = budget = 0
-    bests: dict[str, Ranked] = {}
-    lowest: dict[str, Ranked] = {}
-    ended, measure = {}, "loss"
-    seen = list(trials)
-    for trial in seen:
+    return Watch().look(trials, total)
+
+
+class Watch:
+    """Looks at a study's trials again and again; a trial that has ended is looked at once.
+
+    A thousand trials are thus as cheap to show as the few that run.
+    """
+
+    def __init__(self) -> None:
+        self._seen = _Sums()
+        self._over = set[str]()
+
+    def look(self, trials: Iterable[Any], total: int) -> Snapshot:
+        """How far the study is now."""
+        seen, living = 0, list[Any]()
+        for trial in trials:
+            seen += 1
+            if trial.status not in OVER:
+                living.append(trial)
+            elif trial.trial_id not in self._over:
+                self._over.add(trial.trial_id)
+                self._seen.add(trial)
+        now = self._seen.copied()
+        for trial in living:
+            now.add(trial)
+        return now.snapshot(seen, total)
+
+
+@dataclass
+class _Sums:
+    """What is told of some trials together."""
+
+    states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHOWN, 0))
+    spent: int = 0
+    budget: int = 0
+    bests: dict[str, Ranked] = field(default_factory=dict)
+    lowest: dict[str, Ranked] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    measure: str = "loss"
+
+    def copied(self) -> _Sums:
+        """The same sums, to add living trials to."""
+        return replace(
+            self,
+            states=dict(self.states),
+            bests=dict(self.bests),
+            lowest=dict(self.lowest),
+            ended=dict(self.ended),
+        )
+
+    def add(self, trial: Any) -> None:
+        """Count one more trial."""
         last, limit = trial.last_result or {}, trial.config.get("budget", 0)
         early = trial.status == "TERMINATED" and last.get("status") not in (EXHAUSTED, DIVERGED)
         state = "stopped early" if early else STATES.get(trial.status, "failed")
-        states[state] += 1
-        over = state not in ("running", "waiting")
-        spent += limit if over else last.get("spent", 0)
-        budget += limit
+        self.states[state] += 1
+        over = trial.status in OVER
+        self.spent += limit if over else last.get("spent", 0)
+        self.budget += limit
+        if over or last.get("loss") is not None:
+            self._add_losses(trial, last, state if over else "")
+
+    def _add_losses(self, trial: Any, last: Mapping[str, Any], end: str) -> None:
+        """Add a trial's losses, and the line of one that has ended."""
         loss, options = last.get("loss"), _options_of(trial)
         named = trial_label(trial.config, options)
         which = repr([setting(trial.config, key) for key in options])
         if loss is not None:
-            _keep_best(lowest, which, last.get("best_loss", loss), named)
-            measure = "loss" if last.get("gap") is None else "gap"
-        if over and state != "failed" and loss is not None:
+            _keep_best(self.lowest, which, last.get("best_loss", loss), named)
+            self.measure = "loss" if last.get("gap") is None else "gap"
+        if end not in ("", "failed") and loss is not None:
             told = ", ".join([named, *_remarks(last)])
-            _keep_best(bests, which, last[measure], told, str(last.get("status")))
-        if over:
-            word = DIVERGED if last.get("status") == DIVERGED else state
-            ended[trial.trial_id] = f"{named}: {word}{_end(trial, measure)}"
-    waiting = max(0, total - len(seen))
-    states["waiting"] += waiting
-    budget += waiting * (budget // max(1, len(seen)))
-    return Snapshot(
-        max(total, len(seen)),
-        states,
-        spent,
-        budget,
-        tuple((value, named) for _, value, named in bests.values()),
-        tuple((value, named) for _, value, named in lowest.values()),
-        measure,
-        ended,
-    )
+            _keep_best(self.bests, which, last[self.measure], told, str(last.get("status")))
+        if end:
+            word = DIVERGED if last.get("status") == DIVERGED else end
+            self.ended[trial.trial_id] = f"{named}: {word}{_end(trial, self.measure)}"
+
+    def snapshot(self, seen: int, total: int) -> Snapshot:
+        """The sums of so many trials, of so many in all."""
+        waiting = max(0, total - seen)
+        states = self.states | {"waiting": self.states["waiting"] + waiting}
+        return Snapshot(
+            max(total, seen),
+            states,
+            self.spent,
+            self.budget + waiting * (self.budget // max(1, seen)),
+            tuple((value, named) for _, value, named in self.bests.values()),
+            tuple((value, named) for _, value, named in self.lowest.values()),
+            self.measure,
+            self.ended,
+        )
 
 
 Ranked = tuple[tuple[bool, float, float], float, str]

@@ -20,7 +20,14 @@ from zotune.config import Config
 from zotune.core.account import Account
 from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
 from zotune.runs.checkpoint import charged_in
-from zotune.study.reserving import identity_of, reserve_next, settings_of, step_cost, upto
+from zotune.study.reserving import (
+    identity_of,
+    is_regular,
+    reserve_next,
+    settings_of,
+    step_cost,
+    upto,
+)
 from zotune.tune.grants import grant
 
 _OPEN: dict[str, Account] = {}
@@ -173,7 +180,7 @@ class Limited(FIFOScheduler):
         position = starts_at(trial, config, self.carried)
         new = upto(config, position, fresh=True) - max(position, entry.may_reach)
         left = self.account.left or 0
-        if not entry.begun or config.chooses:
+        if not entry.begun or not is_regular(config):
             return new <= left
         return new <= left or left >= step_cost(config) * config.replicates
 

@@ -14,7 +14,7 @@ from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
-from zotune.study.launch import launch_id
+from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
 from zotune.study.points import Point, Sampler, place
 from zotune.study.scheduling import scheduler
@@ -23,8 +23,6 @@ from zotune.study.spending import Books, Reserves, open_account
 from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
 
-CHECKPOINT_EVERY = 2
-"""Reports between two checkpoints of a trial."""
 POPULATION_KEEPS = 4
 """Checkpoints of a trial that others of its population may still go on from."""
 RETRIES = 3
@@ -165,13 +163,14 @@ def build_tuner(
 
     ``before`` is what an earlier launch, from which this one goes on, has spent of the total.
     """
-    from zotune.callbacks import FailFast
+    from zotune.callbacks import FailFast, PacedCheckpoints
 
     name = name or launch_id()
     folder = (storage_path / study.name / name).absolute()
     open_account(folder, study.total, before)
     reserves = [] if study.total is None else [Reserves(folder, study.config, carried)]
-    kept = POPULATION_KEEPS if study.scheduler == PBT else 2
+    population = POPULATION_KEEPS if study.scheduler == PBT else 0
+    kept = max(population, kept_checkpoints(study))
     options: dict[str, Any] = {
         "metric": "loss",
         "mode": "min",
@@ -190,11 +189,9 @@ def build_tuner(
             name=name,
             storage_path=str(folder.parent),
             verbose=0,
-            callbacks=[*reserves, *callbacks, FailFast()],
+            callbacks=[*reserves, *callbacks, PacedCheckpoints(), FailFast()],
             stop=stopper(study, folder),
-            checkpoint_config=tune.CheckpointConfig(
-                checkpoint_frequency=CHECKPOINT_EVERY, num_to_keep=kept, checkpoint_at_end=True
-            ),
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=kept, checkpoint_at_end=True),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),
     )

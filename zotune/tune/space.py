@@ -14,7 +14,8 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, one_of
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import positive_int, problem_mapping
-from zotune.steps import THEORY
+from zotune.steps import AUTO, STEPS, THEORY
+from zotune.updates import UPDATES
 
 FACTORS = (0.25, 16.0)
 """Multiples of the theory step that are worth a look where L is known."""
@@ -36,6 +37,8 @@ def search_space(
     directions: Sequence[str] | None = None,
     difference: str | Sequence[str] = FORWARD,
     mu: tuple[float, float] | None = None,
+    updates: Sequence[str] | str = "sgd",
+    steps: Sequence[str] | str = THEORY,
     count: str = DIRECTIONS,
     **fixed: Any,
 ) -> dict[str, Any]:
@@ -56,6 +59,9 @@ def search_space(
         directions: kinds to choose from; gaussian unless given.
         difference: forward, central, or both.
         mu: a range drawn log-uniformly; by dtype unless given.
+        updates: names to choose from: sgd, nesterov, lbfgs, …
+        steps: step rules to choose from. Under ``auto`` eta is a factor of the step that the rule
+            finds, and is searched around 1 as under ``theory``.
         count: what the budget limits.
         fixed: further settings: replicates, seed, report_every, …
 
@@ -75,7 +81,8 @@ def search_space(
         "estimator": _choice("estimator", _listed(estimators) or _with_theory(), ESTIMATORS),
         "q": _block_sizes(q, _most(dim, budget, one_of("count", count, COUNTS), differences)),
         "difference": _choice("difference", differences, ("forward", "central")),
-        "step": THEORY,
+        "update": _choice("update", _listed(updates) or (), UPDATES),
+        "step": _choice("step", _with_factors(_listed(steps) or (), _listed(updates) or ()), STEPS),
         "eta": tune.loguniform(low, high),
         "budget": budget,
         "count": count,
@@ -90,6 +97,23 @@ def search_space(
         space["L"] = 1.0 if searched else L
     parse_config({"budget": budget} | fixed)
     return space | fixed
+
+
+def _with_factors(steps: Sequence[str], updates: Sequence[str]) -> Sequence[str]:
+    """Step rules under which one range of eta means the same for all updates."""
+    lengths = [name for name in steps if STEPS[name].default_eta != 1]
+    if lengths:
+        raise ConfigError(
+            f"steps must take eta as a factor, as {THEORY} and {AUTO} do, and {lengths[0]!r} takes "
+            "a length; put step and eta into a space of your own"
+        )
+    bent = [name for name in updates if not UPDATES[name].linear]
+    if THEORY in steps and bent:
+        raise ConfigError(
+            f"step {THEORY!r} is a factor of the estimate, and update {bent[0]!r} takes lengths; "
+            f"give steps={AUTO!r}"
+        )
+    return steps
 
 
 def _with_theory() -> list[str]:

@@ -1,4 +1,4 @@
-"""COCO's functions: ``bbob-largescale`` and ``bbob-noisy``, instance 1, 100·d evaluations."""
+"""COCO's functions: ``bbob-largescale`` and ``bbob-noisy``, 100·d evaluations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DOMAIN_SCALE = 2.0
 LOGGED = "number_target_triggers: 200 number_evaluation_triggers: 1 precision_f: 15"
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int], instance: int = 1) -> Iterator[Problem]:
     """The functions of these dimensions, from the start that COCO proposes."""
     cocoex = require("cocoex")
     cocoex.log_level("error")
     for dim in dims:
-        options = f"dimensions:{dim} instance_indices:1"
+        options = f"dimensions:{dim} instance_indices:{instance}"
         make = partial(cocoex.Suite, f"bbob-{suite}", "", options)
         for at in range(len(make())):
             yield _problem(cocoex, make, at, noisy=suite == "noisy")

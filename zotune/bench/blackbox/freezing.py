@@ -53,7 +53,7 @@ def lowest(problem: Problem) -> float:
         everything = Counter(function, budget=sys.maxsize)
         watched = replace(problem, opened=plain(everything))
         for solver in SOLVERS.values():
-            if solver.largest is None or problem.dim <= solver.largest:
+            if solver.runs_on("", problem.dim):
                 run(watched, solver, minimum=0.0)
         if problem.gradient is not None:
             for start in (everything.best_x, problem.start):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from math import inf, isfinite
+from os import SEEK_END
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -149,17 +152,49 @@ def bench(
     suite: str,
     dims: Sequence[int] | None = None,
     half: str = ALL,
+    instance: int = 1,
     solvers: Sequence[str] = (),
+    records: Path | None = None,
     on_case: Callable[[str], None] = lambda case: None,
 ) -> Iterator[Outcome]:
-    """Every solver on every problem of a suite."""
+    """Every solver on every problem of a suite.
+
+    Outcomes are added to the file ``records`` one by one, and what it holds is not run again.
+    """
     chosen = [SOLVERS[one_of("solver", name, SOLVERS)] for name in solvers or SOLVERS]
-    for problem in problems(suite, dims, half):
-        minimum = reference(suite, problem)
+    known = read_records(records) if records is not None else {}
+    for problem in problems(suite, dims, half, instance):
+        minimum = None
         for solver in chosen:
-            if solver.largest is None or problem.dim <= solver.largest:
+            if not solver.runs_on(suite, problem.dim):
+                continue
+            outcome = known.get((suite, problem.name, problem.budget, solver.name))
+            if outcome is None:
                 on_case(f"{problem.name} (d = {problem.dim}), {solver.name}")
-                yield run(problem, solver, minimum, suite)
+                minimum = reference(suite, problem) if minimum is None else minimum
+                outcome = run(problem, solver, minimum, suite)
+                if records is not None:
+                    add_record(records, outcome)
+            yield outcome
+
+
+def add_record(path: Path, outcome: Outcome) -> None:
+    """Add a line to a file, after the end of one that was cut short."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, SEEK_END)
+            file.write(b"" if file.read() == b"\n" else b"\n")
+        file.write(json.dumps(asdict(outcome)).encode() + b"\n")
+
+
+def read_records(path: Path) -> dict[tuple[str, str, int, str], Outcome]:
+    """Outcomes in a file of JSON lines; a last line that was cut short is left out."""
+    found = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError):
+            outcome = Outcome(**json.loads(line))
+            found[outcome.suite, outcome.problem, outcome.budget, outcome.solver] = outcome
+    return found
 
 
 def as_records(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:

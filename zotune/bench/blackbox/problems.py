@@ -18,6 +18,7 @@ SUITES = {
     "s2mpj": ("zotune.bench.blackbox.s2mpj", range(1, 21)),
     "largescale": ("zotune.bench.blackbox.coco", (40, 160)),
     "noisy": ("zotune.bench.blackbox.coco", (20,)),
+    "person": ("zotune.bench.blackbox.person", (30,)),
     "paper": ("zotune.bench.blackbox.paper", (1000,)),
     "smoke": ("zotune.bench.blackbox.smoke", (2,)),
 }
@@ -47,6 +48,10 @@ class Problem:
     """The known minimum; else the frozen reference is used."""
     scale: float | None = None
     """Distance over which solvers should search at first, where the suite states one."""
+    bounds: tuple[float, float] | None = None
+    """Lower and upper bound of every coordinate, told to every solver that takes them."""
+    difference: float | None = None
+    """The finite difference that solvers are given which do not find one themselves."""
     gradient: Callable[[Vector], Vector] | None = field(default=None, repr=False)
     """Exact gradient, for reference minima only; no solver sees it."""
 
@@ -66,11 +71,17 @@ def plain(function: Function) -> Callable[[], AbstractContextManager[tuple[Funct
     return lambda: nullcontext((function, None))
 
 
-def problems(suite: str, dims: Sequence[int] | None = None, half: str = ALL) -> Iterator[Problem]:
-    """The problems of a suite, loaded one after the other."""
+def problems(
+    suite: str, dims: Sequence[int] | None = None, half: str = ALL, instance: int = 1
+) -> Iterator[Problem]:
+    """The problems of a suite, loaded one after the other; ``instance``: of COCO's functions."""
     module, usual = SUITES[one_of("suite", suite, SUITES)]
     one_of("half", half, HALVES)
-    for problem in import_module(module).load(suite, dims or usual):
+    loading = import_module(module)
+    options = {"instance": instance} if instance != 1 else {}
+    if options and not hasattr(loading, "DOMAIN_SCALE"):
+        raise ConfigError(f"suite {suite!r} has no instances; leave --instance out")
+    for problem in loading.load(suite, dims or usual, **options):
         if half in (ALL, problem.half):
             yield problem
 

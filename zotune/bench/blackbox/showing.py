@@ -14,6 +14,8 @@ from zotune.bench.blackbox.judging import TOLERANCES, Outcome
 if TYPE_CHECKING:
     from rich.table import Table
 
+PERSON = "person"
+"""The suite whose losses have one scale, so that answers may be shown together."""
 NEAR_BEST = 1.1
 """A gap of at most this times the lowest of all solvers counts as among the best."""
 CONVERGED = 1e-9
@@ -52,7 +54,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     titles = [f"τ={tolerance:g}" for tolerance in TOLERANCES]
     title = f"problems solved: gap ≤ τ (start − minimum), of {len(by_problem(outcomes))}"
     shown = Table("solver", title=title, pad_edge=False)
-    for column in ("run", *titles, "best", "refused", "above start", "seconds"):
+    shares_a_scale = {outcome.suite for outcome in outcomes} == {PERSON}
+    answers = ("lowest answer", "median", "highest") if shares_a_scale else ()
+    for column in ("run", *titles, "best", "refused", "above start", "seconds", *answers):
         shown.add_column(column, justify="right")
     wins = among_best(outcomes)
     for solver, group in by_solver(outcomes).items():
@@ -61,7 +65,8 @@ def table(outcomes: Sequence[Outcome]) -> Table:
         above = sum(o.is_above_start for o in group)
         seconds = f"{sum(o.seconds for o in group):.3g}"
         cells = (len(group), *solved, wins[solver], refused, above)
-        shown.add_row(solver, *map(str, cells), seconds)
+        ends = np.quantile([o.answer for o in group], (0, 0.5, 1)) if shares_a_scale else ()
+        shown.add_row(solver, *map(str, cells), seconds, *(f"{end:.3g}" for end in ends))
     return shown
 
 

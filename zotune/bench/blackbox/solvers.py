@@ -24,6 +24,13 @@ class Solver:
     solve: Solve
     largest: int | None = None
     """The largest dimension at which it is run; beyond, its own algebra takes hours."""
+    suites: tuple[str, ...] = ()
+    """The suites that it is run on; all unless given."""
+
+    def runs_on(self, suite: str, dim: int) -> bool:
+        """Whether it is run on problems of a suite and a dimension."""
+        small = self.largest is None or dim <= self.largest
+        return small and (not self.suites or suite in self.suites)
 
 
 def minimize(f: Function, problem: Problem, **settings: Any) -> Answer:
@@ -40,7 +47,7 @@ def minimize(f: Function, problem: Problem, **settings: Any) -> Answer:
 
 def default(f: Function, problem: Problem) -> Answer:
     """zotune with nothing said but the budget."""
-    return minimize(f, problem, scale=problem.scale)
+    return minimize(f, problem, scale=problem.scale, bounds=problem.bounds)
 
 
 def full_blocks(f: Function, problem: Problem) -> Answer:
@@ -54,7 +61,10 @@ def scipy(method: str, **options: Any) -> Solve:
     def solve(f: Function, problem: Problem) -> Answer:
         optimize = require("scipy.optimize")
         limits = {key: value(problem) for key, value in options.items()}
-        found = optimize.minimize(f, problem.start, method=method, options=limits)
+        if problem.difference is not None and method in BY_DIFFERENCES:
+            limits["eps"] = problem.difference
+        box = None if problem.bounds is None else [problem.bounds] * problem.dim
+        found = optimize.minimize(f, problem.start, method=method, bounds=box, options=limits)
         return np.asarray(found.x, dtype=np.float64)
 
     return solve
@@ -71,6 +81,7 @@ def cma_es(f: Function, problem: Problem) -> Answer:
         "CMA_diagonal": problem.dim >= 500,
         "tolfun": 0,
         "tolfunhist": 0,
+        "bounds": [None, None] if problem.bounds is None else list(problem.bounds),
     }
     strategy = cma.CMAEvolutionStrategy(list(problem.start), problem.scale or spread, options)
     while not strategy.stop():
@@ -87,6 +98,7 @@ def _always(value: float | bool) -> Callable[[Problem], float | bool]:
     return lambda problem: value
 
 
+BY_DIFFERENCES = ("L-BFGS-B", "SLSQP")
 TINY = _always(1e-12)
 SOLVERS = {
     solver.name: solver
@@ -97,7 +109,8 @@ SOLVERS = {
             "L-BFGS-B",
             scipy("L-BFGS-B", maxfun=_budget, maxiter=_budget, ftol=TINY, gtol=_always(1e-9)),
         ),
-        Solver("COBYQA", scipy("COBYQA", maxfev=_budget, maxiter=_budget), largest=30),
+        Solver("SLSQP", scipy("SLSQP", maxiter=_budget, ftol=TINY), suites=("person",)),
+        Solver("COBYQA", scipy("COBYQA", maxfev=_budget, maxiter=_budget), largest=20),
         Solver(
             "Nelder-Mead",
             scipy(

@@ -1,0 +1,33 @@
+"""The Ray that zotune starts."""
+
+from __future__ import annotations
+
+import pytest
+from ray._private.node import Node
+
+from zotune.core.own_ray import NOT_NEEDED, few_processes
+
+
+def test_ray_still_has_the_processes_that_are_left_out() -> None:
+    assert [name for name in NOT_NEEDED if not callable(getattr(Node, name, None))] == []
+
+
+def test_processes_are_left_out_of_a_ray_that_we_start_and_of_no_other() -> None:
+    before = {name: getattr(Node, name) for name in NOT_NEEDED}
+    with few_processes():
+        node = Node.__new__(Node)
+        assert node.start_monitor() is None
+        assert node.start_api_server(include_dashboard=False, raise_on_failure=False) is None
+    assert {name: getattr(Node, name) for name in NOT_NEEDED} == before
+
+
+def test_a_start_that_fails_leaves_ray_as_it_was() -> None:
+    before = Node.start_monitor
+    with pytest.raises(RuntimeError, match="no start"):
+        _fail_to_start()
+    assert Node.start_monitor is before
+
+
+def _fail_to_start() -> None:
+    with few_processes():
+        raise RuntimeError("no start")

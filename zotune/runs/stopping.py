@@ -1,0 +1,135 @@
+"""When a run in this process ends before its budget, and what it says of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from time import monotonic
+from typing import Any
+
+import torch
+
+from zotune.config import Config
+from zotune.core.budget import EVALUATIONS
+from zotune.core.names import DIVERGED, EXHAUSTED
+from zotune.core.state import State
+from zotune.errors import ConfigError
+
+BLOCKS = 10
+"""Tolerances are judged over so many times d + 1 evaluations."""
+MANY = 0.5
+"""A share of failed evaluations that is too large to trust the result."""
+TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
+
+
+@dataclass
+class Stop:
+    """Ends a run at a target, without progress, or after a time.
+
+    ``ftol`` and ``xtol`` end it where, over 10 (d + 1) evaluations, no best loss has fallen by more
+    than ``ftol`` max(1, |loss|), or no coordinate of a best point has moved by more than ``xtol``
+    max(1, |x|).
+    """
+
+    target: float | None = None
+    ftol: float | None = None
+    xtol: float | None = None
+    seconds: float | None = None
+    began: float = field(default_factory=monotonic)
+    anchors: dict[str, tuple[int, torch.Tensor]] = field(default_factory=dict)
+    """For each tolerance the evaluations and the values when they last changed by more than it."""
+
+    def __post_init__(self) -> None:
+        for name in (FTOL, XTOL, SECONDS):
+            value = getattr(self, name)
+            if value is not None and not (isfinite(value) and value >= 0):
+                raise ConfigError(f"{name} must be a number of at least 0, got {value!r}")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to look at between reports."""
+        return any(getattr(self, name) is not None for name in (TARGET, FTOL, XTOL, SECONDS))
+
+    @property
+    def asks_for_convergence(self) -> bool:
+        """Whether spending the budget means that something wanted was not reached."""
+        return any(getattr(self, name) is not None for name in (TARGET, FTOL, XTOL))
+
+    def reason(self, state: State) -> str:
+        """Why to stop now; empty: go on."""
+        if self.target is not None and float(state.best_loss.min()) <= self.target:
+            return f"the target {self.target:g} was reached"
+        if self.ftol is not None and self._rests(FTOL, self.ftol, state, state.best_loss):
+            return f"the best loss no longer fell by more than ftol = {self.ftol:g}"
+        if self.xtol is not None and self._rests(XTOL, self.xtol, state, state.best_x):
+            return f"the best point no longer moved by more than xtol = {self.xtol:g}"
+        if self.seconds is not None and monotonic() - self.began >= self.seconds:
+            return f"{self.seconds:g} seconds were over"
+        return ""
+
+    def _rests(self, name: str, tolerance: float, state: State, values: torch.Tensor) -> bool:
+        """Whether values have kept within a tolerance for long enough."""
+        now = min(lane.ledger.evaluations for lane in state.lanes)
+        if name in self.anchors:
+            since, before = self.anchors[name]
+            if bool((values - before).abs().le(tolerance * values.abs().clamp(min=1)).all()):
+                return now - since >= BLOCKS * (state.best_x.shape[-1] + 1)
+        self.anchors[name] = now, values.clone()
+        return False
+
+    def notes(self) -> dict[str, Any]:
+        """What a checkpoint keeps, so that a resumed run stops where the unbroken one does."""
+        return {name: [since, values.tolist()] for name, (since, values) in self.anchors.items()}
+
+    def restore(self, notes: Mapping[str, Any], state: State) -> None:
+        """Go on from what a checkpoint kept."""
+        like = {FTOL: state.best_loss, XTOL: state.best_x}
+        for name, (since, values) in notes.items():
+            self.anchors[name] = since, torch.tensor(values).to(like[name])
+
+
+def ending(
+    config: Config,
+    state: State,
+    status: str,
+    stopped: str,
+    *,
+    failed: int,
+    chosen: Mapping[str, str],
+) -> str:
+    """Why a run has ended and what to know of its result, in words."""
+    spent = state.ledger.evaluations
+    said = [stopped or _end_of(config, state, status)]
+    if failed:
+        many = ", more than half: check the function, give bounds or start elsewhere"
+        said.append(
+            f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
+        )
+    if "noise" in chosen:
+        said.append(f"the function is noisy: {chosen['noise']}")
+    return "; ".join(said)
+
+
+def _end_of(config: Config, state: State, status: str) -> str:
+    if status == DIVERGED:
+        return "every replicate diverged"
+    if status != EXHAUSTED:
+        return "the run goes on"
+    ledger = state.ledger
+    left = config.budget - (ledger.evaluations if config.count == EVALUATIONS else ledger.queries)
+    rest = f", but for {left} that cover no whole block" if left else ""
+    return f"the budget of {config.budget} {config.count} was spent{rest}"
+
+
+def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) -> bool:
+    """Whether a run reached what was asked of it.
+
+    With a target or a tolerance, one of them must be met. Without, the whole budget was to be
+    spent, and the best loss must not be above the start. Most evaluations must not have failed.
+    """
+    if status == DIVERGED or failed > MANY * state.ledger.evaluations:
+        return False
+    if stop.asks_for_convergence:
+        return bool(stopped) and not stopped.endswith("seconds were over")
+    return bool((state.best_loss <= state.start_loss).any())
