@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "SciPy's tol": (minimize(tol=1e-6), "a run ends at its budget, at target"),
     "CMA-ES's sigma0": (minimize(sigma0=0.5), "did you mean 'scale'?"),
     "a gradient": (minimize(jac=f), "no gradient is used"),
-    "no queries": (minimize(q=0), "q must be greater than or equal to 1, got 0"),
+    "no queries": (minimize(q=0), "q must be a number from 1 on, 'auto', or a rule, got 0"),
     "too many queries": (
         minimize(budget=100, estimator="align", q=5, update="sgd", step="theory"),
         "q must be at most the dimension for estimator 'align', got q=5 with d=2",
