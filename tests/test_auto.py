@@ -399,7 +399,16 @@ def test_a_trial_that_chooses_sends_its_curve_once_and_resumes_bit_for_bit(tmp_p
     for one, its in ((trial, rows), (resumed, others)):
         while not its[-1]["done"]:
             its.append(one.step())
+    for row in (*rows, *others):
+        row.pop("seconds", None)  # of the clock
     assert others == rows
     points = [point["spent"] for row in rows for point in row["_zotune_curve"]]
     assert points == sorted(set(points))
     assert (points[0], points[-1]) == (0, 400)
+
+
+@pytest.mark.parametrize("x0", [[3.0], [2.0], [2.0, 2.0, 2.0]])
+@pytest.mark.parametrize("budget", [10, 20])
+def test_a_start_at_a_bound_or_beyond_it_is_left(x0: list[float], budget: int) -> None:
+    run = zotune.minimize(lambda x: (x**2).sum(), x0, bounds=(0, 2), budget=budget)
+    assert run.best_loss < 0.5 * 4 * len(x0)

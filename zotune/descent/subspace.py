@@ -12,6 +12,16 @@ def orthogonal(rng: np.random.Generator, d: int, q: int) -> Vector:
     return np.linalg.qr(rng.standard_normal((d, q)))[0].T
 
 
+def turned(o: Oracle, x: Vector, u: Vector, h: float) -> Vector:
+    """The directions, with coordinates that would leave the box turned back into it.
+
+    At a bound all of them then point inside there, and are no longer orthogonal; what they measure
+    is the slope along each of them as before.
+    """
+    outside = (x + h * u > o.high) | (x + h * u < o.low)
+    return np.where(outside, -u, u) if outside.any() else u
+
+
 def subspace(
     o: Oracle, x: Vector, f: float, rng: np.random.Generator, *, reach: float, q: int
 ) -> Stage[tuple[Vector, float]]:
@@ -30,16 +40,18 @@ def subspace(
             pool = orthogonal(rng, d, min(d, max(q, 64)))
         u, pool = pool[:q], pool[q:]
         h = 1e-6 * max(1.0, float(np.linalg.norm(x)) / np.sqrt(d))
+        u = turned(o, x, u, h)
         values = yield from o.values(o.inside(x + h * u))
         v = np.where(np.isfinite(values), values - (f if np.isfinite(f) else 0.0), 0.0) / h
         norm = float(np.linalg.norm(v))
         if norm == 0:
             continue
+        g = v @ u
         t = reach / norm if log_l is None else float(np.exp(-log_l))
         for _ in range(12):
             if o.left < 1:
                 return x, f
-            point = o.inside(x - t * (v @ u))
+            point = o.inside(x - t * g)
             value = yield from o.value(point)
             bend = 2 * (value - f + t * norm**2) / (t * norm) ** 2
             if value < f:
