@@ -13,7 +13,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
-from zotune.core.tokens import own_token
+from zotune.clusters.tokens import own_token
 
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:  # as with nohup, or in the background

@@ -8,8 +8,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    *("_version", "errors", "core", "_lazy", "addresses", "registry", "directions", "blocks"),
-    *("estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
+    *(
+        "_version",
+        "errors",
+        "core",
+        "clusters",
+        "_lazy",
+        "addresses",
+        "registry",
+        "directions",
+        "blocks",
+    ),
+    *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
     *("objectives", "iterates", "evaluators", "descent", "loop", "runs", "tune", "callbacks"),
     *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
     *("doctor", "cli"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ray._private.node import Node
 
-from zotune.core.own_ray import NOT_NEEDED, few_processes
+from zotune.clusters.own_ray import NOT_NEEDED, few_processes
 
 
 def test_ray_still_has_the_processes_that_are_left_out() -> None:

@@ -74,10 +74,13 @@ def test_the_links_inside_the_package_are_relative(link: str) -> None:
 
 def test_the_maths_knows_nothing_of_ray_and_mlflow() -> None:
     rooms = ("core", "directions", "estimators", "updates", "objectives", "iterates", "descent")
-    rooms += ("loop", "runs", "weights")
+    rooms += ("loop", "runs", "weights", "steps", "blocksizes")
     maths = [path for room in rooms for path in ROOT.glob(f"zotune/{room}/*.py")]
     assert len(maths) > 40
-    for path in [*maths, *(ROOT / f"zotune/{name}.py" for name in ("blocks", "config", "steps"))]:
+    for path in [
+        *maths,
+        *(ROOT / f"zotune/{name}.py" for name in ("blocks", "config", "choosing")),
+    ]:
         text = path.read_text()
         assert not re.search(r"^\s*(import|from) (ray|mlflow)", text, re.MULTILINE), path
 

@@ -139,7 +139,8 @@ def test_the_best_option_is_the_best_of_its_table(
     ]
     assert found.bound <= min(o.bound for o in found.alternatives) * (1 + 1e-9)
     assert max(o.share for o in found.alternatives) == pytest.approx(1)
-    assert {o.estimator for o in found.alternatives} == set(ESTIMATORS)
+    with_theory = {name for name, entry in ESTIMATORS.items() if entry.moments}
+    assert {o.estimator for o in found.alternatives} == with_theory
 
 
 @DIFFERENCE
@@ -463,7 +464,7 @@ def test_large_numbers_are_readable_in_eighty_columns(
     text = text_of(found, width=80)
     assert "…" not in text
     rows = [line.split() for line in text.splitlines() if line.startswith(("align", "avg"))]
-    table = rows[1:]  # the first is the headline
+    table = rows[-len(found.alternatives) :]  # below the advice
     assert len(table) == len(found.alternatives)
     for shown, option in zip(table, found.alternatives, strict=True):
         exact = (option.q, option.steps, option.queries, option.evaluations)

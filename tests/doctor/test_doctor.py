@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from zotune.cli import main
-from zotune.core.tokens import TOKEN, TOKEN_PATH
+from zotune.clusters.tokens import TOKEN, TOKEN_PATH
 from zotune.doctor import machine, services
 from zotune.doctor.command import CHECKS, outcome, show
 from zotune.doctor.fact import Fact

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from zotune.core.tokens import MODE, TOKEN, TOKEN_PATH
+from zotune.clusters.tokens import MODE, TOKEN, TOKEN_PATH
 
 STUDY = """
 name: long

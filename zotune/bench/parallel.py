@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from zotune.bench.parallel_peers import installed
+from zotune.clusters.own_ray import own_ray
 from zotune.config import parse_config
-from zotune.core.own_ray import own_ray
 from zotune.core.state import State
 from zotune.evaluators.ray_workers import RayWorkers, Reply, Worker
 from zotune.iterates.parts import Parts

@@ -53,7 +53,7 @@ def _on_array(fn: Callable[[Tensor], float], x: Any) -> float:
 @contextmanager
 def evotorch(fn: Callable[[Tensor], float], workers: int) -> Iterator[Callable[[], object]]:
     """Five generations of 32 members of separable NES."""
-    from zotune.core.own_ray import own_ray
+    from zotune.clusters.own_ray import own_ray
 
     core: Any = import_module("evotorch")
     algorithms: Any = import_module("evotorch.algorithms")

@@ -11,7 +11,7 @@ from threading import Thread
 
 from zotune.callbacks.answers import ask, require_answer
 from zotune.callbacks.stores import database_of, is_absent, resolve_uri, without_credentials
-from zotune.core.tokens import TOKEN, TOKEN_PATH
+from zotune.clusters.tokens import TOKEN, TOKEN_PATH
 from zotune.doctor.fact import Fact
 from zotune.errors import ZotuneError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from zotune.clusters.own_ray import own_ray, resources
 from zotune.config import Config
-from zotune.core.own_ray import own_ray
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.runs.own import Own, adopt, own_entries
@@ -69,9 +69,7 @@ def own_workers(
 
 def require_shares(count: int, share: Mapping[str, float]) -> None:
     """Refuse workers that the connected Ray has no room for: they would wait for ever."""
-    import ray
-
-    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    there = resources()
     for name in ("CPU", "GPU"):
         wanted, has = count * share[name.lower()], there.get(name, 0.0)
         if wanted > has:

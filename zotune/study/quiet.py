@@ -14,8 +14,8 @@ from contextlib import (
 )
 from importlib import import_module
 
-from zotune.core.own_ray import own_ray, quiet_ray, silence, started
-from zotune.core.tokens import cluster_token
+from zotune.clusters.own_ray import own_ray, quiet_ray, silence, started
+from zotune.clusters.tokens import cluster_token
 
 __all__ = ["answer_kept", "local_ray", "quiet_optuna", "ray_running", "silence"]
 

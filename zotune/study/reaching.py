@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from importlib.util import find_spec
 
-from zotune.core.tokens import require_token
+from zotune.clusters.tokens import require_token
 from zotune.study.launch import LaunchError
 
 LOCAL, AUTO = "local", "auto"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from zotune.clusters.tokens import own_token, set_variables
 from zotune.core.folders import private_folder
-from zotune.core.tokens import own_token, set_variables
 
 LOCAL = "local"
 SILENCE = {
@@ -119,3 +119,11 @@ def _quiet_loggers() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+def resources() -> dict[str, float]:
+    """What the connected Ray has in all, such as ``{"CPU": 2.0}``."""
+    import ray
+
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return there
