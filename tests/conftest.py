@@ -59,18 +59,14 @@ QUIET = {
 
 @pytest.fixture(scope="session")
 def shared_ray() -> Iterator[None]:
-    """One Ray for all tests of a worker: one CPU, and a GPU that is not there.
-
-    With one CPU the trials of a small study share one process, which imports torch once. A test
-    whose trials must run side by side gives each of them half a CPU.
-    """
+    """One Ray for all tests of a worker: two CPUs, and a GPU that is not there."""
     import ray
 
     os.environ.update(QUIET)
     with own_token():
         ray.init(
             address="local",
-            num_cpus=1,
+            num_cpus=2,
             num_gpus=1,
             include_dashboard=False,
             log_to_driver=False,
