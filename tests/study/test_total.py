@@ -18,7 +18,7 @@ import zotune
 from tests.conftest import QUIET
 from tests.servers import wait_for
 from zotune.bench.tuning.rehearsal import race
-from zotune.core.account import Spending, spending_of
+from zotune.core.account import Balance, balance_of
 from zotune.objectives import build_any_problem
 from zotune.study import Study
 from zotune.study.totals import race_plan
@@ -46,14 +46,14 @@ class Killer(tune.Callback):
             os.kill(result["pid"], signal.SIGKILL)
 
 
-def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any, Spending]:
+def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any, Balance]:
     """The rows of a study's trials, and what it has spent."""
     study = Study(**SMALL | changes)
     results = study.run(tracking_uri="none", storage_path=tmp_path, callbacks=callbacks)
     assert not results.errors
     rows = [results[at].metrics or {} for at in range(len(results))]
     (folder,) = (tmp_path / "mine").iterdir()
-    return [row for row in rows if "loss" in row], spending_of(folder)
+    return [row for row in rows if "loss" in row], balance_of(folder)
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -161,7 +161,7 @@ def test_a_race_whose_driver_is_killed_goes_on_to_the_same_end_within_its_total(
         driver.wait()
     assert started(tmp_path, "out", "--resume").wait() == 0
     killed = only(tmp_path / "out" / "slow")
-    spending, clean = spending_of(killed), spending_of(whole)
+    spending, clean = balance_of(killed), balance_of(whole)
     assert spending.charged == clean.charged <= 1500
     assert spending.repeated > 0 == clean.repeated
     run, alone = zotune.load_run(killed), zotune.load_run(whole)
@@ -171,7 +171,7 @@ def test_a_race_whose_driver_is_killed_goes_on_to_the_same_end_within_its_total(
     assert best.wait() == 0
     (more,) = (f for f in (tmp_path / "out" / "slow").iterdir() if f != killed)
     assert zotune.load_run(more).spent == 1400
-    assert spending_of(more).charged == 1400 - run.spent
+    assert balance_of(more).charged == 1400 - run.spent
 
 
 def started(folder: Path, storage: str, *words: str) -> subprocess.Popen[str]:
@@ -197,7 +197,7 @@ def only(folder: Path) -> Path:
 
 
 def charged(folder: Path) -> int:
-    return sum(spending_of(launch).charged for launch in folder.glob("*"))
+    return sum(balance_of(launch).charged for launch in folder.glob("*"))
 
 
 def test_bad_totals_are_told_without_ray(tmp_path: Path) -> None:

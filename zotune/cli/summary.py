@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict, assumptions
-from zotune.core.account import as_record, spending_of
+from zotune.core.account import as_record, balance_of
 from zotune.core.names import EXHAUSTED
 from zotune.core.spending import Spending
 from zotune.results.checkpoints import from_outcome
@@ -103,7 +103,7 @@ class Summary:
             "seconds": round(self.outcome.seconds, 3),
             "trials": len(self.trials),
             "spent": asdict(self.spending),
-            "spending": as_record(spending_of(launch.folder)),
+            "total": as_record(balance_of(launch.folder)),
             "best": [self._entry(one) for one in self.best],
             "verdicts": [asdict(verdict) for verdict in verdicts],
             "not_judged": not_judged,

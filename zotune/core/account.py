@@ -59,7 +59,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Spending:
+class Balance:
     """What a launch has spent in all, for summaries and reports."""
 
     charged: int
@@ -114,10 +114,10 @@ class Account:
         return self.limit - self.before - self.charged - reserved
 
     @property
-    def spending(self) -> Spending:
+    def balance(self) -> Balance:
         """All of it in a few numbers."""
         entries = self.entries.values()
-        return Spending(
+        return Balance(
             charged=self.charged,
             monitored=sum(entry.monitored for entry in entries),
             repeated=sum(entry.repeated for entry in entries),
@@ -215,18 +215,18 @@ class Account:
             entry.rungs.setdefault(event["rung"], event["loss"])
 
 
-def spending_of(folder: Path) -> Spending:
+def balance_of(folder: Path) -> Balance:
     """What the launch in a folder has spent in all; zeros where it has not begun.
 
-    >>> spending_of(Path("nowhere")).charged
+    >>> balance_of(Path("nowhere")).charged
     0
     """
-    return Account(folder / ACCOUNT_FILE).spending
+    return Account(folder / ACCOUNT_FILE).balance
 
 
-def as_record(spending: Spending) -> dict[str, int | None]:
+def as_record(balance: Balance) -> dict[str, int | None]:
     """The same as plain numbers."""
-    return {**asdict(spending), "left": spending.left}
+    return {**asdict(balance), "left": balance.left}
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:

@@ -352,7 +352,7 @@ def _only_lost_claims(
     """Whether ``--set`` has changed the study, and its claims, unchanged, are all that suffers."""
     if written is None or written.data == document.data:
         return False
-    same = written.data.get("claims") == document.data["claims"]
+    same = written.data.get("claims") == document.data.get("claims")
     return same and all(complaint.path[0] == "claims" for complaint in found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from zotune.core.account import Spending
+from zotune.core.account import Balance
 from zotune.errors import ConfigError
 from zotune.study.racing import Plan, plan
 from zotune.study.studyfile import Complaint
@@ -78,14 +78,14 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("total",), str(error))
 
 
-def total_lines(study: Study, spending: Spending) -> list[str]:
+def total_lines(study: Study, balance: Balance) -> list[str]:
     """What became of the total, and what was left out for it; nothing without one."""
     if study.total is None:
         return []
-    again = f", {spending.repeated} repeated after a kill" if spending.repeated else ""
-    spent = spending.before + spending.charged
+    again = f", {balance.repeated} repeated after a kill" if balance.repeated else ""
+    spent = balance.before + balance.charged
     lines = [f"spent {spent} of a total of {study.total} {study.count}{again}"]
-    if waiting := study.size - spending.begun:
+    if waiting := study.size - balance.begun:
         lines.append(f"not begun, because the total was spent: {waiting} of {study.size} trials")
     return lines
 
