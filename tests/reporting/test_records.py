@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from tests.reporting.conftest import PROBLEM, STUDY, Recorded
 from zotune.claims import Claim, Tuning
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError, UnknownNameError
+from zotune.objectives import complete_problem
 from zotune.results.checkpoints import from_checkpoint, from_run
 from zotune.results.configurations import best, best_trial, configurations, pool
 from zotune.results.store import Store, _from_server, histories
@@ -40,16 +43,21 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
         assert trial.config["problem"] == PROBLEM
 
 
+def whole(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with every option of its problem: checkpoints hold them, MLflow those given."""
+    return {**config, "problem": complete_problem(config["problem"])}
+
+
 def test_checkpoints_and_mlflow_give_the_same_records_and_so_the_same_results(
     recorded: Recorded,
 ) -> None:
     (launch,) = Store.open(recorded.uri).read("mine")
     folder = Path(recorded.uri.removeprefix("sqlite:///")).parent / "mine" / recorded.second
     read = [from_checkpoint(path) for path in last_checkpoints(folder)]
-    stored = {str(trial.config): trial for trial in launch.trials}
-    assert stored.keys() == {str(trial.config) for trial in read}
+    stored = {str(whole(trial.config)): trial for trial in launch.trials}
+    assert stored.keys() == {str(whole(trial.config)) for trial in read}
     for mine in read:
-        theirs = stored[str(mine.config)]
+        theirs = stored[str(whole(mine.config))]
         assert {**theirs.row, "start_loss": theirs.start_loss} == mine.row
         assert (theirs.status, theirs.spent) == (mine.status, mine.spent)
         assert theirs.course.losses == mine.course.losses
@@ -57,7 +65,8 @@ def test_checkpoints_and_mlflow_give_the_same_records_and_so_the_same_results(
         for column in theirs.course.curve:
             assert theirs.course.curve[column].tolist() == mine.course.curve[column].tolist()
     one, other = (
-        [(c.config, c.row["loss"]) for c in best(configurations(t))] for t in (read, launch.trials)
+        [(whole(c.config), c.row["loss"]) for c in best(configurations(t))]
+        for t in (read, launch.trials)
     )
     assert one == other
     claims, tuning = [Claim(**STUDY["claims"][0])], Tuning(**STUDY["tuning"])
