@@ -44,7 +44,7 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
 
 
 def whole(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with every option of its problem: checkpoints hold them, MLflow those given."""
+    """A configuration with every option of its problem; MLflow holds those that were given."""
     return {**config, "problem": complete_problem(config["problem"])}
 
 
