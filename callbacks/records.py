@@ -46,6 +46,9 @@ NOT_OF_THE_STUDY = {
     STEP,
     ITERATION,
     SPENT,
+    CHARGED,
+    CHARGED_BEFORE,
+    LOOKED,
 }
 Point = tuple[int, dict[str, float]]
 

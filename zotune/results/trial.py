@@ -17,7 +17,16 @@ FAILED = "failed"
 WHOLE = {EXHAUSTED, DIVERGED, FINISHED}
 """Statuses of a trial that had all of its budget, or needed no more of it."""
 COUNTERS = ("spent", "queries", "evaluations", "monitored", "steps", "q", "diverged", "repeated")
-VALUES = ("loss", "loss_std", "gap", "best_loss", "grad_norm2", "average_loss", "start_loss")
+VALUES = (
+    "loss",
+    "loss_std",
+    "gap",
+    "best_loss",
+    "grad_norm2",
+    "average_loss",
+    "start_loss",
+    "seconds",
+)
 ABOUT_L = ("L", "L_estimated")
 """What the rows of every trial of ours may hold; anything else is a metric of its own."""
 
