@@ -9,6 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
+from zotune.core.names import CHARGED, CHARGED_BEFORE, LOOKED
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -18,6 +19,7 @@ SUPERSEDED = "superseded"
 """Of a trial that Tune has forgotten, and that another has taken the place of."""
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 STOPPED, INTERRUPTED = "stopped early", "interrupted"
+
 MACHINERY = {"curve", "block_bytes"}
 """Settings that say how a run is watched, not what it is."""
 VALUE_LENGTH, KEY_LENGTH = 6000, 250
