@@ -10,7 +10,8 @@ from torch import Tensor
 
 from zotune.blocks import DenseBlock
 from zotune.errors import ConfigError
-from zotune.iterates import Answer, Request, run
+from zotune.evaluators import SERIAL
+from zotune.iterates import Answer, Request
 from zotune.loop.curvature import Curvature, estimate_curvature, probes_for, probing_cost
 
 WIDE, NARROW = torch.float64, torch.float32
@@ -27,7 +28,7 @@ def probed(
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(1, 8, 10, dtype=WIDE, generator=generator).to(dtype)
     block = DenseBlock(rows.repeat(len(x), 1, 1))
-    return run(estimate_curvature(lambda points: Request(lambda: Answer(f(points))), x, block, mu))
+    return SERIAL.run(estimate_curvature, lambda at: Request(lambda: Answer(f(at))), x, block, mu)
 
 
 def bowl(x: Tensor) -> Tensor:
@@ -51,7 +52,7 @@ def test_trace_and_curvature_along_the_gradient_of_a_quadratic() -> None:
         calls += points.shape[1]
         return (eigenvalues * points**2).sum(-1) / 2
 
-    found = run(estimate_curvature(lambda at: Request(lambda: Answer(f(at))), x, block))
+    found = SERIAL.run(estimate_curvature, lambda at: Request(lambda: Answer(f(at))), x, block)
     gradient = eigenvalues
     along = float((eigenvalues * gradient**2).sum() / (gradient**2).sum())
     spread = float((2 * eigenvalues.square().sum() / d) ** 0.5)
@@ -143,7 +144,9 @@ def test_a_replicate_is_probed_as_far_out_as_it_would_be_alone() -> None:
 def test_short_directions_are_probed_as_far_out_as_long_ones() -> None:
     block = DenseBlock(torch.full((1, 1, 1), 0.01, dtype=WIDE))
     x = torch.full((1, 1), 0.7).double()
-    found = run(estimate_curvature(lambda at: Request(lambda: Answer(bowl(at) + 1e7)), x, block))
+    found = SERIAL.run(
+        estimate_curvature, lambda at: Request(lambda: Answer(bowl(at) + 1e7)), x, block
+    )
     assert float(found.smoothness) == pytest.approx(2.0, rel=0.01)
 
 
