@@ -412,7 +412,7 @@ def test_trials_that_no_machine_can_hold_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, resources={"cpu": 64})
     done = invoke("run", path, "--storage", tmp_path / "out")
     assert done.exit_code == 2
-    wanted = "zotune: a trial wants 64 CPU, and the largest machine has 1; lower resources.cpu"
+    wanted = "zotune: a trial wants 64 CPU, and the largest machine has 2; lower resources.cpu"
     assert wanted in done.output
 
 
