@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification
 import zotune
 from tests.language.conftest import REAL_DATA, SMALL, made, needs_minilm, needs_real_data
 from zotune.cli import main
-from zotune.cli.run_command import Request, _lost_claims, loaders
+from zotune.cli.run_command import loaders
 from zotune.config import parse_config
 from zotune.errors import CheckpointError, ConfigError
 from zotune.language import export_run, load_classifier
@@ -285,4 +285,4 @@ def test_a_paper_s_study_can_be_pointed_at_another_model_where_there_is_no_hub(
     settings = ("problem.model=tiny-qwen3", "problem.dataset=made-reviews", "resources.gpu=0")
     study = load_study("qwen3-sst2", settings=settings)
     assert study.fixed["embedding_rows"] == "all"
-    assert _lost_claims(study, Request("qwen3-sst2", settings=settings)) == []
+    assert study.lost_claims == ()
