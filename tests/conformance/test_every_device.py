@@ -68,7 +68,7 @@ def test_vectors_stay_on_their_device(
     tmp_path: Path,
 ) -> None:
     bowl = zotune.objective(lambda x: (x**2).sum(), 6, start=[1.0] * 6, L=2.0, device=device)
-    told = {"estimator": estimator, "directions": directions, "q": 3, "budget": 24}
+    told = {"estimator": estimator, "directions": directions, "q": 3, "budget": 24} | CONSTANT
     loop = Loop(parse_config(told | {"replicates": 2} | settings), bowl)
     assert isinstance(resumed(loop, tmp_path).x, Elsewhere)
 
@@ -87,8 +87,12 @@ def test_weights_stay_on_their_device(
     device: torch.device, estimator: str, directions: str, memory: str, tmp_path: Path
 ) -> None:
     told = {"estimator": estimator, "directions": directions, "q": 3, "budget": 24}
+    remembers = ESTIMATORS[estimator].remember is not None
+    memory = "fast" if remembers else memory  # lean memory has no room for a vector
     loop = Loop(parse_config(told | CONSTANT | {"memory": memory}), Toy())
     resumed(loop, tmp_path)
+    if remembers:  # of which there is no scalar log
+        return
     rebuilt = Toy()
     rebuild(rebuilt, ScalarLog.load(tmp_path))
     for name, weight in loop.objective.trained.items():

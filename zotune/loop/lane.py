@@ -255,7 +255,7 @@ class Lane:
         if failed is not None:
             v = v.masked_fill(failed[:, None], 0)
         if self.motion.remembers:
-            v = v - self.iterate.explained(state, view, block).to(v)
+            v = v - self.iterate.explained(state, view, block).to(v.device, v.dtype)
         return v
 
     def _with_next_q(
