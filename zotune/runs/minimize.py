@@ -29,7 +29,7 @@ from zotune.objectives import (
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run
-from zotune.runs.sources import Factory, Source, with_data
+from zotune.runs.sources import Factory, Source, bound_to
 from zotune.runs.stopping import Stop, ending, succeeded
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
@@ -308,7 +308,7 @@ def as_objective(
             "a plain function does not tell its dimension; give x0, "
             "or wrap it with zotune.objective(fn, dim)"
         )
-    fn = target if data is None else partial(with_data, target, data)
+    fn = target if data is None else bound_to(target, data)
     name = Source(target, 1).name
     options: dict[str, Any] = told | {"name": name}
     return as_objective(objective(fn, dimension_of(x0), **options))

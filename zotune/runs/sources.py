@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class Source:
             return deepcopy(target)
         if isinstance(target, Objective):
             return target
-        fn = target if data is None else partial(with_data, target, data)
+        fn = target if data is None else bound_to(target, data)
         dim = positive_int("dim", self.dim)
         return objective(fn, dim, device=device, name=self.name)
 
@@ -95,6 +96,17 @@ class Source:
 def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
     """Call a function with its data."""
     return fn(x, data)
+
+
+async def with_data_awaited(fn: Callable[..., Any], data: Any, x: Any) -> Any:
+    """The same of an ``async def``."""
+    return await fn(x, data)
+
+
+def bound_to(fn: Callable[..., Any], data: Any) -> Callable[..., Any]:
+    """A function of x alone; an ``async def`` stays one."""
+    awaited = inspect.iscoroutinefunction(fn)
+    return partial(with_data_awaited if awaited else with_data, fn, data)
 
 
 class ModuleObjective(Objective):
