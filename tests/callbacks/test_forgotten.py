@@ -69,7 +69,7 @@ def test_a_trial_that_tune_has_forgotten_is_superseded_in_the_store(forgetful: s
 
 def test_a_superseded_trial_is_in_no_report_page_or_summary(forgetful: str) -> None:
     (launch,) = Store.open(forgetful).read("mine")
-    assert [record.trial for record in launch.trials] == ["kept", "again"]
+    assert [trial.id for trial in launch.trials] == ["kept", "again"]
     (summary,) = runs(forgetful, "mine", "summary").values()
     assert summary.info.status == "FINISHED"
     assert "2 finished." in summary.data.tags["mlflow.note.content"]
