@@ -29,6 +29,8 @@ class Experiment:
 
     Trials of a second report seldom: a report and its checkpoint would cost more than they save.
     """
+    beyond: bool = False
+    """Whether it asks what the paper does not, and runs only where it is named."""
 
     def at(self, size: str, instances: int = 0) -> Study:
         """The study at a size, maybe over instances; only the paper's own keeps the plain name."""
@@ -38,6 +40,7 @@ class Experiment:
 
 
 TENTH = ("problem.dim=100", "budget=2000", "space.q=[1,10,50,100]", "report_every=500")
+FIFTH = ("problem.dim=200", "budget=4000", "space.q=[1,10,50,200]", "report_every=1000")
 FIFTH_500 = (
     "problem.dim=200",
     "budget=100",
@@ -78,14 +81,21 @@ EXPERIMENTS = (
     Experiment("evaluations", ("report_every=1000",)),
     Experiment("directions", ("space.eta=[0.5,1,2,4,6]", "report_every=1280")),
     Experiment("bias"),
+    Experiment("updates", FIFTH, beyond=True),
+    Experiment("updates-convex", (*FIFTH, "problem.samples=200"), beyond=True),
+    Experiment("updates-nonconvex", FIFTH, beyond=True),
+    Experiment("updates-stochastic", (*FIFTH, "problem.samples=1000"), beyond=True),
 )
 
 
 def over_instances(study: Study, instances: int) -> Study:
     """A study whose claims are judged over so many instances of its problem.
 
-    Where a step is tuned, further instances choose it, which do not judge.
+    Where a step is tuned, further instances choose it, which do not judge. A study that searches
+    the instance already is left as it is.
     """
+    if INSTANCE in study.space:
+        return study
     written = study.to_dict()
     tuning, choosing = written.get("tuning"), 0
     if tuning:
@@ -101,7 +111,7 @@ def over_instances(study: Study, instances: int) -> Study:
 
 
 def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Study]:
-    """The studies to run, in order; all of them unless some are named."""
+    """The studies to run, in order; all of the paper's unless some are named."""
     one_of("size", size, (SMALL, FULL))
     if 0 < instances < FEWEST:
         raise ConfigError(
@@ -112,5 +122,5 @@ def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Stud
     for name in only:
         if name not in (*known, MEASUREMENTS):
             raise unknown("experiment", name, [*known, MEASUREMENTS])
-    wanted = [e for e in EXPERIMENTS if not only or e.study in only]
+    wanted = [e for e in EXPERIMENTS if e.study in only or not (only or e.beyond)]
     return [e.at(size, instances) for e in wanted]
