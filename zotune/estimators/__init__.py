@@ -79,6 +79,15 @@ class Estimator:
     """What becomes of a vector m that is kept from step to step, from m and U·c, number by number.
     With one, the estimate is m + U·c, and v comes less Uᵀm: what m does not explain."""
 
+    def spread(self, directions: Directions, q: int, dim: int) -> float:
+        """ω = E‖ĝ‖²‖g‖² / (E gᵀĝ)²: how many steps do the work of one along the gradient.
+
+        d/q where the estimator declares no moments, as of a projection.
+        """
+        if self.moments is None:
+            return max(1.0, dim / q)
+        return 1 / self.moments(directions, q, dim).progress
+
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
         return self.coefficients(v, block)
