@@ -12,12 +12,11 @@ import numpy as np
 import yaml
 
 from zotune.choosing import resolve
-from zotune.config import FREE, Config, parse_config, with_choices
+from zotune.config import Config, parse_config
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
 from zotune.steps import STEPS
 from zotune.study.points import (
-    PROBLEM,
     Axis,
     Point,
     Sampler,
@@ -139,10 +138,9 @@ class Study(Shape):
             given["replicates"] = 1
         if self.resources.workers:
             given["workers"] = self.resources.workers
-        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
-        if not told - FREE:
-            return with_choices(place(given, fixed))
-        named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
+        named = {key: Config.model_fields[key].default for key in (*NAMES, "q", "update")}
+        if {"eta", "L"} & {*self.fixed, *self.space}:  # which say what the step is
+            del named["step"]
         return place(named | given, fixed)
 
     @property
