@@ -15,7 +15,7 @@ from ray.tune.schedulers import ASHAScheduler
 
 import zotune
 from zotune.study import Study, load_study
-from zotune.study.points import Sampler
+from zotune.study.points import Distribution
 from zotune.study.scheduling import Within, scheduler
 from zotune.study.smoke import smoked
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
@@ -179,13 +179,13 @@ def test_search_and_space_must_fit_each_other() -> None:
 
 @pytest.mark.parametrize("kind", ["uniform", "loguniform", "randint", "lograndint"])
 def test_samplers_stay_within_their_ends_and_reach_them(kind: str) -> None:
-    sampler = Sampler(kind, (1, 4))
+    distribution = Distribution(kind, (1, 4))
     rng = np.random.default_rng(0)
-    drawn = [sampler.draw(rng) for _ in range(500)]
+    drawn = [distribution.draw(rng) for _ in range(500)]
     assert 1 <= min(drawn) < 1.1
     assert 3.9 < max(drawn) <= 4
     assert all(isinstance(value, int) for value in drawn) == ("int" in kind)
-    tunes = [sampler.domain().sample(random_state=rng) for _ in range(500)]
+    tunes = [distribution.domain().sample(random_state=rng) for _ in range(500)]
     assert (min(tunes) < 1.1, max(tunes) > 3.9) == (True, True)
     assert abs(np.mean(drawn) - np.mean(tunes)) < 0.2
 

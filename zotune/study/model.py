@@ -18,8 +18,8 @@ from zotune.core.differences import get_difference
 from zotune.steps import STEPS
 from zotune.study.points import (
     Axis,
+    Distribution,
     Point,
-    Sampler,
     block_problem,
     combinations,
     dimension,
@@ -174,7 +174,7 @@ class Study(Shape):
     def most_workers(self) -> int:
         """The most evaluation workers that a trial has."""
         axis = self.axes.get("workers", [self.config.get("workers", 0)])
-        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
+        return int(max(axis.ends if isinstance(axis, Distribution) else axis))
 
     @property
     def largest_step(self) -> int:
@@ -256,10 +256,10 @@ class Study(Shape):
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)
-        if isinstance(axis, Sampler):
+        if isinstance(axis, Distribution):
             if axis.kind != "choice":
                 return axis
-            return Sampler("choice", tuple(checked(key, v, self.problem) for v in axis.values))
+            return Distribution("choice", tuple(checked(key, v, self.problem) for v in axis.values))
         return [checked(key, value, self.problem) for value in axis]
 
     @cached_property
@@ -268,9 +268,9 @@ class Study(Shape):
         return {key: axis for key, axis in self.axes.items() if isinstance(axis, list)}
 
     @cached_property
-    def sampled(self) -> dict[str, Sampler]:
+    def sampled(self) -> dict[str, Distribution]:
         """Keys of the space that are drawn."""
-        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Sampler)}
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Distribution)}
 
     def extremes(self, point: Point) -> Iterator[Config]:
         """Configurations that stand for all that can be drawn beside a point of the grid."""

@@ -33,7 +33,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Sampler:
+class Distribution:
     """A distribution over the values of one key, as a study file writes it.
 
     ``[low, high]`` includes both ends, for whole numbers too.
@@ -74,13 +74,13 @@ class Sampler:
 RANGES = ("uniform", "loguniform", "randint", "lograndint")
 WHOLE = ("randint", "lograndint")
 SAMPLERS = ("choice", *RANGES)
-Axis = list[Any] | Sampler
+Axis = list[Any] | Distribution
 """The values of one key: a grid, or a distribution."""
 
 
 def parse_axis(key: str, written: Any) -> Axis:
     """What a study file says about one key of the space, or what is wrong with it."""
-    if isinstance(written, Sampler):
+    if isinstance(written, Distribution):
         return written
     if isinstance(written, list | tuple):
         return _values(f"the list of {key}", list(written))
@@ -100,8 +100,8 @@ def parse_axis(key: str, written: Any) -> Axis:
     if kind == "choice":
         if not isinstance(values, list | tuple):
             raise ConfigError(f"choice of {key} must be a list, got {values!r}")
-        return Sampler(kind, tuple(_values(f"the choice of {key}", list(values))))
-    return Sampler(kind, _ends(key, kind, values))
+        return Distribution(kind, tuple(_values(f"the choice of {key}", list(values))))
+    return Distribution(kind, _ends(key, kind, values))
 
 
 def _values(what: str, values: list[Any]) -> list[Any]:
