@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import zotune
-from tests.instrument import plain_study
+from tests.instrument import parse_config, plain_study
+from zotune import config as of_zotune
 from zotune.bench.tuning.rehearsal import race
-from zotune.config import parse_config
 from zotune.core.account import Account, Entry, balance_of
 from zotune.core.names import ACCOUNT_FILE, RUNNING
 from zotune.errors import ConfigError
@@ -93,7 +93,7 @@ def test_no_report_is_further_than_what_was_reserved_for_it(
 
 
 def test_a_trial_that_chooses_by_itself_reserves_its_whole_budget() -> None:
-    config = parse_config({"budget": 500, "update": "auto", "step": "auto", "count": "evaluations"})
+    config = of_zotune.parse_config({"budget": 500})
     assert reach(config, 31) == 500
 
 

@@ -84,7 +84,7 @@ class Study(Shape):
 
     >>> study = Study(name="s", problem="quadratic", budget=500, space={"q": [1, 1000]})
     >>> [str(skipped) for skipped in study.skipped], study.size
-    (['q=1000: one step costs 1000 of a budget of 500 directions'], 1)
+    (['q=1000: one step costs 1002 of a budget of 500 evaluations'], 1)
     """
 
     _lost_claims: tuple[str, ...] = ()
