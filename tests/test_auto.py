@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from zotune.choosing import resolve
+from zotune.config import parse_config
 from zotune.errors import ConfigError
 
 
@@ -105,7 +107,7 @@ def test_bounds_that_cannot_be_are_refused(bounds: Any, message: str) -> None:
 
 
 def test_bounds_are_not_ignored_by_the_instrument() -> None:
-    with pytest.raises(ConfigError, match="bounds need update='auto'"):
+    with pytest.raises(ConfigError, match="bounds need the descent that chooses everything"):
         zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=(0, 1), q=2)
 
 
@@ -358,20 +360,129 @@ def test_arrays_can_be_asked_for_by_name() -> None:
         zotune.minimize("quadratic", budget=20, array="numpy")
 
 
-def test_an_update_is_not_chosen_for_a_step_that_was_told() -> None:
-    with pytest.raises(ConfigError, match="update 'auto' chooses the step as well"):
-        zotune.minimize(banana, [0.0, 0.0], budget=20, update="auto", step="theory")
-
-
 def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
-    settings = {"budget": 600, "update": "auto", "step": "auto", "count": "evaluations"}
-    full = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="align", q="auto")
+    full = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="align")
     assert full.chosen["q"].startswith("2: the budget covers 200 full blocks")
     assert full.chosen["update"].startswith("lbfgs: ")
     assert full.best_loss < 1e-4
-    few = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="avg", q="auto")
+    few = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="avg")
     assert few.chosen["update"].startswith("sgd: ")
     assert few.rows[-1]["loss"] < few.rows[0]["loss"]
+    assert repr(few).startswith("Run(avg q=2, exhausted after 599 of 600 evaluations")
+    assert few.config.q == "auto"
+
+
+@pytest.mark.parametrize("key", ["estimator", "q", "update", "step"])
+def test_a_default_that_is_stated_changes_nothing(key: str) -> None:
+    said = zotune.minimize(banana, [0.0, 0.0], budget=60, **{key: "auto"})
+    assert torch.equal(said.x, zotune.minimize(banana, [0.0, 0.0], budget=60).x)
+    assert said.config.chooses
+    assert said.config.count == "evaluations"
+
+
+CHOSEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an averaging estimator": ({"estimator": "avg"}, {"q": 3, "update": "sgd"}),
+    "a projection": ({"estimator": "align"}, {"q": 9, "update": "lbfgs"}),
+    "a projection without the budget": ({"estimator": "align", "budget": 60}, {"q": 8}),
+    "a sum of projections": ({"estimator": "align-diag"}, {"q": 8, "update": "sgd"}),
+    "a small block": ({"q": 4}, {"estimator": "align", "update": "sgd"}),
+    "a block past the dimension": ({"q": 10}, {"estimator": "avg", "update": "sgd"}),
+    "a rule past the dimension": ({"q": {"rule": "growth", "most": 40}}, {"estimator": "avg"}),
+    "the theory's step": ({"step": "theory"}, {"estimator": "align", "q": 9, "update": "sgd"}),
+    "a decaying step": ({"step": "sqrt-decay", "eta": 0.1}, {"q": 9, "update": "sgd"}),
+    "quasi-Newton": ({"update": "lbfgs"}, {"estimator": "align", "q": 9}),
+    "quasi-Newton with less": ({"update": "lbfgs", "budget": 60}, {"q": 9}),
+    "adam": ({"update": "adam"}, {"estimator": "align", "q": 9}),
+    "a momentum": ({"momentum": 0.5}, {"estimator": "align", "update": "momentum"}),
+    "a radius": ({"mu": 1e-3}, {"estimator": "align", "q": 9, "update": "lbfgs"}),
+    "a schedule": ({"schedule": "cosine"}, {"estimator": "align", "update": "sgd"}),
+    "clipping": ({"clip": 1.0}, {"estimator": "avg", "q": 3, "update": "sgd"}),
+    "central differences": ({"difference": "central"}, {"q": 9, "update": "lbfgs"}),
+    "central ones without the budget": ({"difference": "central", "budget": 200}, {"q": 8}),
+    "a step of one's own": ({"eta": 0.1}, {"q": 9, "update": "sgd"}),
+    "a smoothness": ({"L": 2.0}, {"q": 9, "update": "sgd"}),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_each_setting_that_is_not_given_goes_with_those_that_are(case: str) -> None:
+    given, wanted = CHOSEN[case]
+    config = parse_config({"budget": 600, **given})
+    resolved, why = resolve(config, 9, batches=False)
+    assert {key: getattr(resolved, key) for key in wanted} == wanted
+    assert all(getattr(resolved, key) == getattr(config, key) for key in given)
+    assert not config.chooses
+    for key in ("estimator", "q", "update"):
+        assert (key in why) == (key not in given)
+        assert key in given or why[key].startswith(f"{getattr(resolved, key)}: ")
+    assert ("step" in why) == (resolved.step == "auto")
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        ({}, "auto"),
+        ({"eta": 0.1}, "constant"),
+        ({"eta": 0.1, "update": "adam"}, "constant"),
+        ({"L": 2.0}, "theory"),
+        ({"L": 2.0, "eta": 0.5}, "theory"),
+        ({"L": 2.0, "update": "adam"}, "auto"),
+        ({"L": 2.0, "estimator": "align-memory"}, "auto"),
+        ({"eta": 0.5, "step": "auto"}, "auto"),
+        ({"eta": None, "L": None}, "auto"),
+    ],
+)
+def test_a_step_size_or_a_smoothness_says_which_step_is_meant(
+    given: dict[str, Any], step: str
+) -> None:
+    assert parse_config({"budget": 60, **given}).step == step
+
+
+def test_a_given_step_size_is_the_step_itself() -> None:
+    alone = zotune.minimize(banana, [0.0, 0.0], budget=60, eta=1e-3)
+    said = zotune.minimize(banana, [0.0, 0.0], budget=60, eta=1e-3, step="constant")
+    assert torch.equal(alone.x, said.x)
+    assert alone.config == said.config
+
+
+def test_an_estimator_of_the_user_s_says_what_is_chosen_for_it() -> None:
+    @zotune.estimators.register("whole", formula="U (UᵀU)⁻¹ v", exact=True, at_most_dim=True)
+    def whole(v: Tensor, block: Any) -> Tensor:
+        return block.solve(v)  # type: ignore[no-any-return]
+
+    @zotune.estimators.register("half", formula="U v / 2q", preferred_q=5)
+    def half(v: Tensor, block: Any) -> Tensor:
+        return v / (2 * block.q)
+
+    config = parse_config({"budget": 600, "estimator": "whole"})
+    resolved, _ = resolve(config, 9, batches=False)
+    assert (resolved.q, resolved.update) == (9, "lbfgs")
+    config = parse_config({"budget": 600, "estimator": "half"})
+    resolved, _ = resolve(config, 9, batches=False)
+    assert (resolved.q, resolved.update) == (5, "sgd")
+
+
+@given(
+    settings=st.fixed_dictionaries(
+        {},
+        optional={
+            "estimator": st.sampled_from(["avg", "align", "align-diag", "align-memory"]),
+            "q": st.integers(1, 3),
+            "update": st.sampled_from(["sgd", "momentum", "nesterov", "adam", "sign", "lbfgs"]),
+            "step": st.sampled_from(["auto", "normalized"]),
+            "directions": st.sampled_from(["gaussian", "orthogonal", "coordinate"]),
+            "difference": st.sampled_from(["forward", "central"]),
+            "count": st.sampled_from(["evaluations", "directions"]),
+            "replicates": st.integers(1, 2),
+            "mu": st.just(1e-5),
+        },
+    ),
+    budget=st.integers(5, 90),
+)
+def test_whatever_is_given_a_run_keeps_its_budget(settings: dict[str, Any], budget: int) -> None:
+    run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0, 3.0], budget=budget, **settings)
+    assert 0 < run.spent <= budget
+    assert run.chosen.keys() <= {"estimator", "q", "update", "step"} or run.config.chooses
 
 
 def test_a_trial_says_in_every_row_what_was_chosen() -> None:

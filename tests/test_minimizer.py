@@ -21,7 +21,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "auto": {},
     "bounded": {"bounds": (-1.0, [0.9, 2.0, 3.0])},
     "theory": {"q": 2, "L": 900.0},
-    "estimated": {"q": 3, "estimator": "align", "eta": 0.3},
+    "estimated": {"q": 3, "estimator": "align", "step": "theory", "eta": 0.3},
+    "averaging": {"estimator": "avg"},
+    "quasi-Newton": {"update": "lbfgs"},
     "central": {"q": 2, "difference": "central", "step": "constant", "eta": 1e-4},
     "momentum": {"q": 2, "step": "constant", "eta": 1e-5, "momentum": 0.5},
 }

@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-import zotune
+from tests.instrument import minimize
 from zotune.core.budget import COUNTS, Budget, Ledger
 from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
@@ -148,7 +148,7 @@ def test_the_best_option_is_the_best_of_its_table(
 def test_a_run_does_what_was_planned(count: str, difference: str) -> None:
     found = plan(20, 107, regime="convex", count=count, difference=difference, L=4.0)
     for option in found.alternatives:
-        run = zotune.minimize(
+        run = minimize(
             Quadratic(dim=20, condition=4.0),
             estimator=option.estimator,
             q=option.q,
@@ -162,7 +162,7 @@ def test_a_run_does_what_was_planned(count: str, difference: str) -> None:
         ledger = run.state.ledger
         assert (run.state.steps, ledger.queries) == (option.steps, option.queries)
         assert ledger.evaluations == option.evaluations
-        theory = zotune.minimize(
+        theory = minimize(
             Quadratic(dim=20, condition=4.0),
             estimator=option.estimator,
             q=option.q,
@@ -178,9 +178,7 @@ def test_the_guarantee_holds_for_runs() -> None:
     quadratic = Quadratic(dim=20, condition=4.0)
     found = plan(20, 105, regime="strongly-convex", condition=4.0, L=quadratic.L)
     for option in found.alternatives:
-        run = zotune.minimize(
-            quadratic, estimator=option.estimator, q=option.q, budget=105, replicates=20
-        )
+        run = minimize(quadratic, estimator=option.estimator, q=option.q, budget=105, replicates=20)
         assert run.rows[-1]["gap"] <= option.bound * run.rows[0]["gap"]
 
 
@@ -296,7 +294,7 @@ def test_the_guarantee_holds_for_random_signs_in_few_dimensions(dim: int) -> Non
     known: dict[str, Any] = {"regime": "strongly-convex", "condition": 1.1, "L": quadratic.L}
     found = plan(dim, 2 * dim, **known, directions="rademacher")
     for option in found.alternatives:
-        run = zotune.minimize(
+        run = minimize(
             quadratic,
             estimator=option.estimator,
             q=option.q,

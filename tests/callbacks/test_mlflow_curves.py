@@ -12,6 +12,7 @@ from ray import tune
 
 import zotune
 from tests.callbacks.conftest import history, runs
+from tests.instrument import INSTRUMENT
 from tests.solo import reported
 from tests.tune.conftest import Fit
 from tests.weights.models import TinyQwen
@@ -22,6 +23,7 @@ from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError
 
 CONFIG: dict[str, Any] = {
+    **INSTRUMENT,
     "problem": {"name": "quadratic", "dim": 30},
     "estimator": "align",
     "q": 7,

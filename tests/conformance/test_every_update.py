@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.config import parse_config
 from zotune.core.names import STATE_FILE
 from zotune.errors import ConfigError
 from zotune.loop import Loop
@@ -49,7 +49,7 @@ def settings(name: str, **changes: Any) -> dict[str, Any]:
 def test_an_update_descends_a_bowl(name: str) -> None:
     bowl = zotune.objective(lambda x: (x**2).sum(), 5, start=[1.0] * 5)
     eta = UPDATES[name].natural or 0.02
-    run = zotune.minimize(bowl, **settings(name, eta=eta, q=5, budget=600))
+    run = minimize(bowl, **settings(name, eta=eta, q=5, budget=600))
     assert run.rows[-1]["loss"] < 0.05 * run.rows[0]["loss"]
 
 
@@ -93,7 +93,7 @@ def test_the_estimate_is_left_as_it_is_and_a_stretch_is_as_good_as_the_whole(nam
 
 def check_vectors(name: str, tmp_path: Path) -> None:
     problem = {"name": "quadratic", "dim": 6}
-    whole = zotune.minimize(problem, **settings(name, replicates=2))
+    whole = minimize(problem, **settings(name, replicates=2))
     objective = zotune.objectives.build_problem(problem)
     loop = Loop(parse_config(settings(name, replicates=2)), objective)
     save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)

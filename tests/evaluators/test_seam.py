@@ -12,8 +12,8 @@ import torch
 import zotune
 from tests.conftest import CountingBowl
 from tests.evaluators.shuffled import KilledError, Shuffled
+from tests.instrument import parse_config
 from tests.weights.toy import Toy, assert_same, bits, settings
-from zotune.config import parse_config
 from zotune.core.names import RUNNING
 from zotune.core.state import State
 from zotune.evaluators import SERIAL, Evaluator

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.browser import keep_picture, wait_until
+from tests.instrument import plain_study
 from tests.servers import Server
 from zotune.callbacks import page as page_module
 from zotune.callbacks.page import Contents, prepare_page, view_state
@@ -21,7 +22,6 @@ from zotune.callbacks.serving import page_of
 from zotune.callbacks.stores import open_client
 from zotune.cli import main
 from zotune.errors import ConfigError
-from zotune.study import Study
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -52,7 +52,7 @@ def printed_page(
     """The address that ``zotune run`` prints at its end."""
     folder = tmp_path_factory.mktemp("looked-at")
     path = folder / "study.yaml"
-    path.write_text(Study(**STUDY).to_yaml())
+    path.write_text(plain_study(**STUDY).to_yaml())
     server = f"http://127.0.0.1:{running_server.port}"
     words = ["run", str(path), "--storage", str(folder / "out"), "--tracking-uri", server]
     done = CliRunner().invoke(main, words)
@@ -95,7 +95,7 @@ def test_launches_of_two_studies_stand_side_by_side(
     shared_ray: None, running_server: Server, printed_page: str, browser: Chrome, tmp_path: Path
 ) -> None:
     uri = f"http://127.0.0.1:{running_server.port}"
-    other = Study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
+    other = plain_study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
     other.run(tracking_uri=uri, storage_path=tmp_path)
     _, page = page_of(["looked-at", "beside"], uri)
     browser.get(uri + page.path)

@@ -14,6 +14,7 @@ from ray import cloudpickle
 from ray.tune.schedulers import ASHAScheduler
 
 import zotune
+from tests.instrument import plain_study
 from zotune.study import Study, load_study
 from zotune.study.points import Distribution
 from zotune.study.scheduling import Within, scheduler
@@ -37,7 +38,7 @@ def study(**changes: Any) -> Study:
         "budget": 300,
         "space": {"estimator": ["avg", "align"], "q": [1, 10]},
     }
-    return Study(**(settings | changes))
+    return plain_study(**(settings | changes))
 
 
 def refused(**changes: Any) -> list[str]:
@@ -289,6 +290,7 @@ def test_tune_gets_the_whole_configuration() -> None:
         "problem": {"name": "quadratic", "dim": 30},
         "directions": "gaussian",
         "difference": "forward",
+        "update": "sgd",
         "step": "theory",
         "points": 320,
         "budget": 300,

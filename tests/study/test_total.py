@@ -16,11 +16,11 @@ from ray import tune
 
 import zotune
 from tests.conftest import QUIET
+from tests.instrument import plain_study
 from tests.servers import wait_for
 from zotune.bench.tuning.rehearsal import race
 from zotune.core.account import Balance, balance_of
 from zotune.objectives import build_any_problem
-from zotune.study import Study
 from zotune.study.totals import race_plan
 
 SMALL: dict[str, Any] = {
@@ -48,7 +48,7 @@ class Killer(tune.Callback):
 
 def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any, Balance]:
     """The rows of a study's trials, and what it has spent."""
-    study = Study(**SMALL | changes)
+    study = plain_study(**SMALL | changes)
     results = study.run(tracking_uri="none", storage_path=tmp_path, callbacks=callbacks)
     assert not results.errors
     rows = [results[at].metrics or {} for at in range(len(results))]
@@ -107,7 +107,7 @@ def test_a_race_is_the_one_without_ray_bit_for_bit_though_a_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     changes = {"budget": 300, "total": 601, "search": {"algorithm": "race"}}
-    study = Study(**SMALL | changes)
+    study = plain_study(**SMALL | changes)
     rows, spending = run(tmp_path, Killer(at=3), **changes)
     configs = [study.configuration(point) for point in study.trials]
     problem = build_any_problem(study.config["problem"])

@@ -10,6 +10,7 @@ from ray import tune
 
 import zotune
 from tests.conftest import CountingBowl
+from tests.instrument import INSTRUMENT
 from tests.solo import reported
 from tests.tune.conftest import Fit
 from zotune.errors import ConfigError
@@ -17,7 +18,7 @@ from zotune.study import capacity
 from zotune.study.shape import Resources, Share
 from zotune.tune.trial_workers import TrialWorkers
 
-SETTINGS: dict[str, Any] = {"q": 4, "L": 3.0, "budget": 24, "report_every": 8}
+SETTINGS: dict[str, Any] = {**INSTRUMENT, "q": 4, "L": 3.0, "budget": 24, "report_every": 8}
 
 
 def test_a_trial_with_workers_is_the_run_without_and_takes_their_bundles(fit: Fit) -> None:

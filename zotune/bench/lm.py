@@ -125,7 +125,9 @@ def mezo(objective: MiniLM, *, radius: float = 1e-3, eta: float = 1e-6) -> Work:
 def steps(objective: MiniLM, **settings: Any) -> Work:
     """Steps of the loop, one after the other, the updates too small to lead anywhere."""
     config = parse_config(
-        {"budget": 10**6, "step": "constant", "eta": 1e-12, "memory": "fast"} | settings
+        {"estimator": "align", "q": 1, "update": "sgd", "step": "constant", "eta": 1e-12}
+        | {"budget": 10**6, "memory": "fast"}
+        | settings
     )
     loop = Loop(config, objective)
     state = loop.init()

@@ -27,7 +27,7 @@ from zotune.objectives import (
     problem_mapping,
 )
 from zotune.runs.bar import Bar
-from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run
 from zotune.runs.sources import Factory, Source, bound_to
 from zotune.runs.stopping import Stop, ending, succeeded
@@ -63,10 +63,12 @@ def minimize(
     """Minimise a function with its values only, within a budget of evaluations.
 
     With nothing else said, everything is chosen (see ``zotune.descent``): a deterministic function
-    never ends above its start, and a value of inf or NaN is a rejected point. Any setting of the
-    configuration (estimator, q, step, eta, …; ``zotune list`` shows them) makes it the instrument
-    instead, x ← x − η U c(v, U), with v the differences along the q directions of the block U and
-    c the estimator's coefficients, and what is not said has its default there.
+    never ends above its start, and a value of inf or NaN is a rejected point. A setting that says
+    how to descend (estimator, q, update, step, eta, L, mu, …; ``zotune list`` shows them) asks for
+    x ← x − η U c(v, U) instead, with v the differences along the q directions of the block U and
+    c the estimator's coefficients; of estimator, q, update and step, those that are not given are
+    chosen to go with it (see ``run.chosen``). An eta without a step is the step itself
+    (``constant``), an L asks for the step of the theory.
 
     Args:
         objective: a function of one vector if ``x0`` is given, an Objective (see
@@ -121,6 +123,8 @@ def minimize(
             raise ConfigError("xtol is for vectors, and this is a function of weights; give ftol")
         bounds = bounds if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
+        if checkpoint is not None and Path(checkpoint).is_file():
+            told = with_defaults_of(Path(checkpoint), told)
         config = parse_config(told | {"problem": problem})
         loop = Loop(config, found, x0)
         if count:

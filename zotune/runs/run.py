@@ -20,7 +20,7 @@ from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
 from zotune.runs.checkpoint import load_state, read_weights
 from zotune.runs.lookup import last_checkpoints
-from zotune.steps import THEORY
+from zotune.steps import AUTO, THEORY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +148,12 @@ class Run:
 
     @property
     def _method(self) -> str:
-        return "auto" if self.config.chooses else f"{self.config.estimator} q={self.config.q}"
+        return "auto" if self.config.chooses else f"{self._of('estimator')} q={self._of('q')}"
+
+    def _of(self, key: str) -> str:
+        """A setting, or what was chosen for it."""
+        asked = str(getattr(self.config, key))
+        return self.chosen.get(key, asked).partition(":")[0] if asked == AUTO else asked
 
     @property
     def _reached(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from zotune.errors import ConfigError, nearest
 from zotune.study.claim_checks import claim_complaints, tuning_complaints
+from zotune.study.defaults import of_today
 from zotune.study.model import Study
 from zotune.study.points import (
     MOST,
@@ -40,6 +41,7 @@ def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
     """
     if found := list(format_complaints(data)):
         return None, found
+    data = of_today(data)
     shape = shaped(data)
     found = shape if isinstance(shape, list) else []
     problem = data.get("problem")

@@ -12,12 +12,11 @@ import numpy as np
 import yaml
 
 from zotune.choosing import resolve
-from zotune.config import FREE, Config, parse_config, with_choices
+from zotune.config import Config, parse_config
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
 from zotune.steps import STEPS
 from zotune.study.points import (
-    PROBLEM,
     Axis,
     Distribution,
     Point,
@@ -86,7 +85,7 @@ class Study(Shape):
 
     >>> study = Study(name="s", problem="quadratic", budget=500, space={"q": [1, 1000]})
     >>> [str(skipped) for skipped in study.skipped], study.size
-    (['q=1000: one step costs 1000 of a budget of 500 directions'], 1)
+    (['q=1000: one step costs 1002 of a budget of 500 evaluations'], 1)
     """
 
     _lost_claims: tuple[str, ...] = ()
@@ -140,10 +139,9 @@ class Study(Shape):
             given["replicates"] = 1
         if self.resources.workers:
             given["workers"] = self.resources.workers
-        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
-        if not told - FREE:
-            return with_choices(place(given, fixed))
-        named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
+        named = {key: Config.model_fields[key].default for key in (*NAMES, "q", "update")}
+        if {"eta", "L"} & {*self.fixed, *self.space}:  # which say what the step is
+            del named["step"]
         return place(named | given, fixed)
 
     @property

@@ -18,7 +18,7 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import THEORY, StepRule
+from zotune.steps import STEPS, THEORY, StepRule
 from zotune.updates import UPDATES
 
 if TYPE_CHECKING:
@@ -185,8 +185,9 @@ def block_problem(config: Config) -> str | None:
         if limited and most > dim:
             return f"{what} needs q ≤ d, and d = {dim}"
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    if budget.cost(q) > budget.limit:
-        return f"one step costs {budget.cost(q)} of a budget of {budget.limit} {config.count}"
+    tried = 1 if STEPS[config.step].most_trials else 0
+    if (cost := budget.cost(q) + tried) > budget.limit:
+        return f"one step costs {cost} of a budget of {budget.limit} {config.count}"
     return None
 
 

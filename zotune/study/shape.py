@@ -22,7 +22,6 @@ from zotune.config import Config, describe, parse_config
 from zotune.core.grid import GRID_POINTS
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import AUTO
 from zotune.study.points import Axis, Distribution, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
@@ -30,7 +29,7 @@ from zotune.study.totals import with_race_budget
 GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
 NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 ROWS, TRIALS = "rows", "trials"
-FORMAT = 2
+FORMAT = 3
 """Of study files; a file that names none is read like one of this format."""
 
 
@@ -100,7 +99,7 @@ class Shape(Part):
     """What each trial may spend, a replicate."""
     total: Whole | None = Field(None, ge=1)
     """What all trials and replicates together may spend; None: no limit."""
-    count: Literal["directions", "evaluations"] = "directions"
+    count: Literal["directions", "evaluations"] = "evaluations"
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
     seed: Whole = 0
@@ -346,5 +345,4 @@ def checked(key: str, value: Any, problem: Any) -> Any:
         return value
     if isinstance(value, bool) and key not in ("curve", "diagnostics"):
         raise ConfigError(f"{key} must not be a boolean, got {value!r}")
-    beside = {"step": AUTO} if key == "update" else {}  # which goes with every update
-    return getattr(parse_config({"budget": 1, **beside, key: value}), key)
+    return getattr(parse_config({"budget": 1, key: value}), key)

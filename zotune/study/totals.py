@@ -70,8 +70,12 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("replicates_as",), "a race compares configurations whole; use rows")
     if study.scheduler != "none":
         yield Complaint(("scheduler",), f"a race is its own scheduler; leave {study.scheduler} out")
-    if any(value == "auto" for value in _values(study, "update")):
-        yield Complaint(at, "a race cannot take back what update: auto plans with; leave it out")
+    if any(c.chooses for point in study.partition[0] for c in study.extremes(point)):
+        yield Complaint(
+            at,
+            "a race cannot take back what a descent that chooses everything plans with; "
+            "give estimator, q, update or step",
+        )
     try:
         race_plan(study)
     except ConfigError as error:

@@ -33,7 +33,7 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.checkpoint import charged_in, load_loop, save_loop
+from zotune.runs.checkpoint import charged_in, load_loop, save_loop, with_defaults_of
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
 from zotune.runs.workers import serve
@@ -130,6 +130,7 @@ class ZOTrainable(tune.Trainable):
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
         file = Path(checkpoint, STATE_FILE)
+        self._take_defaults_of(file)
         self._charged = charged_in(file)
         self._state, notes = load_loop(self._loop, file)
         self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
@@ -170,6 +171,13 @@ class ZOTrainable(tune.Trainable):
             self._charged = charged_in(Path(before)) if before else 0
             self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
         return self._state
+
+    def _take_defaults_of(self, file: Path) -> None:
+        """Begin anew under the defaults of then, where a checkpoint of an older format differs."""
+        told = {**self._shared, **self.defaults, **(self.config or {})}
+        then = with_defaults_of(file, told)
+        if then != told and self._checked(then) != self._loop.config:
+            self._begin(then)
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}

@@ -79,6 +79,9 @@ class Update:
     """What it makes of that matrix, for each replicate."""
     natural: float | None = None
     """The step size that it aims at; None where that is for others to say."""
+    needs_gradient: bool = False
+    """Whether it makes little of anything but the gradient itself: ``q: auto`` then takes full
+    blocks sooner."""
 
 
 UPDATES: Registry[Update] = Registry("update", __name__, lambda e: e.move)
@@ -96,6 +99,7 @@ def register(
     basis: Basis | None = None,
     weigh: Weigh | None = None,
     natural: float | None = None,
+    needs_gradient: bool = False,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Register the decorated function as an update under ``name``, which must be new."""
 
@@ -113,6 +117,7 @@ def register(
             basis=basis,
             weigh=weigh,
             natural=natural,
+            needs_gradient=needs_gradient,
         )
         UPDATES.add(name, entry)
         return move
