@@ -72,7 +72,7 @@ class Contents:
         elif self.hidden:
             said.append(f"{len(self.hidden)} of {self.many} runs hidden")
         if self.spending.charged:
-            said.append(f"{self.spending.charged:,} {self.spending.count} spent")
+            said.append(f"{self.spending.charged:,} {self.spending.count or 'steps'} spent")
         return f"Curves ({'; '.join(said)})" if said else "Curves"
 
 

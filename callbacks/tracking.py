@@ -51,6 +51,7 @@ from zotune.core.names import (
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
     from mlflow.tracking import MlflowClient
 
 BATCH, FEW = 1000, 100
@@ -103,6 +104,7 @@ class Delivery:
         self._experiment = ""
         self._runs: dict[str, TrackedRun] = {}
         self._open: set[str] = set()
+        self._monitor: SystemMetricsMonitor | None = None
 
     def connect(self) -> MlflowClient:
         """Open the store and find the runs of the launch; everything is read anew."""
@@ -116,6 +118,13 @@ class Delivery:
             }
             self._client, self.answered = client, True
         return self._client
+
+    def watch(self) -> None:
+        """Record the load of this machine with the launch, once, where that was asked for."""
+        if self._monitor is None and self.about.get("system_metrics"):
+            from zotune.callbacks.machine_load import watch_machine
+
+            self._monitor = watch_machine(self._summary(self.connect()), self.uri)
 
     def forget(self) -> None:
         """After an error: trust nothing but the store."""
@@ -157,6 +166,8 @@ class Delivery:
         from zotune.callbacks.summary_run import write_summary
 
         client = self.connect()
+        if self._monitor is not None:
+            self._monitor.finish()  # type: ignore[no-untyped-call]
         for trial in sorted(self._open):
             run = self._runs[trial]
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
