@@ -141,7 +141,7 @@ class MLflowCurves(Callback):
         """Ask its worker for curve points; write down the trial and its configuration."""
         ask_for_curves(place_of(trial)[1])
         session = self._opened(trials)
-        session.write(session.ledger.start(trial))
+        session.write(session.journal.start(trial))
 
     @_harmless
     def on_trial_result(
@@ -155,7 +155,7 @@ class MLflowCurves(Callback):
         """Write down the points of a result, synced; take them out for those who come after."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
-        session.write(session.ledger.result(trial, result, curve))
+        session.write(session.journal.result(trial, result, curve))
 
     @_harmless
     def on_trial_complete(
@@ -163,7 +163,7 @@ class MLflowCurves(Callback):
     ) -> None:
         """Write down that the trial has ended, by itself or stopped by Tune."""
         session = self._opened(trials)
-        session.write(session.ledger.end(trial, FINISHED))
+        session.write(session.journal.end(trial, FINISHED))
 
     @_harmless
     def on_trial_error(
@@ -171,7 +171,7 @@ class MLflowCurves(Callback):
     ) -> None:
         """Write down that the trial has failed, and why."""
         session = self._opened(trials)
-        session.write(session.ledger.end(trial, FAILED))
+        session.write(session.journal.end(trial, FAILED))
 
     @_harmless
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
@@ -182,10 +182,10 @@ class MLflowCurves(Callback):
         if session is None:
             return
         for trial in trials:
-            if session.ledger.is_open(trial):
+            if session.journal.is_open(trial):
                 status = FAILED if trial.status == Trial.ERROR else KILLED
-                session.write(session.ledger.end(trial, status))
-        session.write([session.ledger.close()])
+                session.write(session.journal.end(trial, status))
+        session.write([session.journal.close()])
         session.finish(self._wait)
         if said := session.where_to_look():
             print(said)

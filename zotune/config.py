@@ -143,7 +143,7 @@ class Config(BaseModel):
     embedding_rows: str = SEEN
     """seen: rows that a step's batch does not use are no part of it; all: noise moves them too."""
     memory: str = AUTO
-    """fast: one more copy of the trained weights; lean: a part of a layer; auto: by the room."""
+    """fast: one more copy of the trained weights; lean: a part of a layer; auto: by free memory."""
     curve: bool = False
     """Whether result rows carry their curve points with them, for a callback."""
     diagnostics: bool = False
@@ -253,7 +253,7 @@ class Config(BaseModel):
         return self.chooses or STEPS[self.step].sees_values or self.block_rule.sees_values
 
     @property
-    def rows(self) -> range:
+    def replicate_indices(self) -> range:
         """Indices of the replicates."""
         return range(self.replicate, self.replicate + self.replicates)
 

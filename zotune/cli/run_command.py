@@ -16,13 +16,13 @@ from zotune.core.account import balance_of
 from zotune.core.processes import signals_held
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
+from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
 from zotune.study.quiet import answer_kept, silence
 from zotune.study.reaching import LOCAL, require_cluster
-from zotune.study.room import require_room_here
 from zotune.study.running import (
     STORE,
     Outcome,
@@ -132,7 +132,7 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources, study.most_workers)
+            require_capacity_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(

@@ -17,6 +17,7 @@ from zotune.cli.group import examples, main
     epilog=examples(
         "zotune reproduce",
         "zotune reproduce --size full --only convex-tuned",
+        "zotune reproduce --only convex-tuned --instances 10",
     ),
 )
 @click.option(
@@ -41,6 +42,12 @@ from zotune.cli.group import examples, main
     help="Folder of the page; reports/reproduction-SIZE unless given.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="This experiment only. Repeatable.")
+@click.option(
+    "--instances",
+    default=0,
+    metavar="N",
+    help="Judge over N instances of each problem (at least 6), not over replicates of one.",
+)
 def reproduce_command(**typed: Any) -> None:
     """Run the paper's experiments and judge its claims.
 

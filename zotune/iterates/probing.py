@@ -17,7 +17,7 @@ from zotune.iterates.parts import Place
 from zotune.objectives import Objective
 
 
-class Room(NamedTuple):
+class Buffer(NamedTuple):
     """Points around x, and the parts of them that are filled apart."""
 
     q: int
@@ -48,21 +48,21 @@ class Walk:
     small product: nothing is looked up or copied twice.
     """
 
-    def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
-        """``room`` is given where the points of all steps may stand in it."""
-        self._prober, self._q, self._room = prober, q, room
-        if room is not None:
-            self._points, self._shape = room.points.flatten(0, 1), room.points.shape[:2]
-        home = None if room is None else room.home
+    def __init__(self, prober: Prober, x: Tensor, q: int, buffer: Buffer | None) -> None:
+        """``buffer`` is given where the points of all steps may stand in it."""
+        self._prober, self._q, self._buffer = prober, q, buffer
+        if buffer is not None:
+            self._points, self._shape = buffer.points.flatten(0, 1), buffer.points.shape[:2]
+        home = None if buffer is None else buffer.home
         self.x = x.clone() if home is None else home.copy_(x)
         self._x = self.x.unsqueeze(1)
 
     def look(self, step: int) -> tuple[Block, Tensor]:
         """The block of a step, and all its values around x."""
         block = self._prober.block(step, self._q)
-        if self._room is None or block.dense is None:
+        if self._buffer is None or block.dense is None:
             return block, self._prober.values(self.x, step, block)
-        self._room.spread(self._x, block.dense)
+        self._buffer.spread(self._x, block.dense)
         return block, self._prober.objective.values(self._points).view(self._shape)
 
 
@@ -79,17 +79,17 @@ class Prober:
         one = config.replicates * objective.dim * objective.dtype.itemsize
         self._most = config.block_bytes // one
         """Directions whose block fits in the memory allowed."""
-        keys = replicate_keys("directions", config.seed, config.rows)
+        keys = replicate_keys("directions", config.seed, config.replicate_indices)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
-        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self._coordinates = range(objective.dim)
         self._block = self._dense(0)
-        self._room: Room | None = None
+        self._buffer: Buffer | None = None
 
     def walk(self, x: Tensor, q: int) -> Walk:
         """Steps of q directions from x on, of an objective that is not stochastic."""
         stays = self.objective.pure and q <= self._most
-        return Walk(self, x, q, self._whole_room(q) if stays else None)
+        return Walk(self, x, q, self._whole_buffer(q) if stays else None)
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
@@ -106,7 +106,7 @@ class Prober:
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
         if block.dense is not None:
-            points = self._whole_room(block.q).around(x, block.dense)
+            points = self._whole_buffer(block.q).around(x, block.dense)
             if alive is None:
                 return self.objective.sample(self.batch_keys, step)(points)
             return self.sample(points, step, alive)
@@ -120,8 +120,8 @@ class Prober:
 
     def points(self, x: Tensor, block: Block, *, center: bool = True) -> Tensor:
         """All points of a step, (replicates, evaluations, d), in the order of its values."""
-        room = self._new_room(block.q, center=center and self.difference.knows_center)
-        return room.around(x, block.rows(range(block.q), self._coordinates))
+        buffer = self._new_buffer(block.q, center=center and self.difference.knows_center)
+        return buffer.around(x, block.rows(range(block.q), self._coordinates))
 
     def some_points(self, x: Tensor, block: Block, place: Place) -> Tensor:
         """The points of a part of a step, (rows, columns, d)."""
@@ -146,7 +146,7 @@ class Prober:
         knows_center = self.difference.knows_center and not self.objective.stochastic
         if block.dense is None or alive is not None or not knows_center:
             return self.values(x, step, block, alive), None
-        points = self._whole_room(block.q).around(x, block.dense)
+        points = self._whole_buffer(block.q).around(x, block.dense)
         return self.objective.values_and_gradient(points)
 
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
@@ -189,16 +189,18 @@ class Prober:
 
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
-        room = self._new_room(len(part), center=self.difference.knows_center and part.start == 0)
-        return room.around(x, block.rows(part, self._coordinates))
+        buffer = self._new_buffer(
+            len(part), center=self.difference.knows_center and part.start == 0
+        )
+        return buffer.around(x, block.rows(part, self._coordinates))
 
-    def _whole_room(self, q: int) -> Room:
-        """Room for all points of a step; another one each time where the objective may keep it."""
-        if self._room is not None and self._room.q == q:
-            return self._room
-        room = self._new_room(q, center=self.difference.knows_center)
-        self._room = room if self.objective.pure else None
-        return room
+    def _whole_buffer(self, q: int) -> Buffer:
+        """For all points of a step; another one each time where the objective may keep it."""
+        if self._buffer is not None and self._buffer.q == q:
+            return self._buffer
+        buffer = self._new_buffer(q, center=self.difference.knows_center)
+        self._buffer = buffer if self.objective.pure else None
+        return buffer
 
     def _columns(self, part: range, block: Block) -> list[slice]:
         """Where the values of some directions stand among all of a step."""
@@ -212,17 +214,17 @@ class Prober:
         parts = [range(start, min(start + size, q)) for start in range(first, q, size)]
         return [range(first), *parts] if first else parts
 
-    def _new_room(self, n: int, *, center: bool) -> Room:
-        """Room for the points of n directions, and for x where it is among them."""
+    def _new_buffer(self, n: int, *, center: bool) -> Buffer:
+        """Buffer for the points of n directions, and for x where it is among them."""
         signs = self.difference.signs
         points = self._vectors(center + n * len(signs))
         sides = torch.split(points[:, int(center) :], n, dim=1)
         reach = [sign * self.mu for sign in signs]
         home = points[:, 0] if center else None
-        return Room(n, points, home, list(zip(reach, sides, strict=True)))
+        return Buffer(n, points, home, list(zip(reach, sides, strict=True)))
 
     def _vectors(self, n: int) -> Tensor:
-        """Room for n vectors a replicate."""
+        """Buffer for n vectors a replicate."""
         shape = (self._replicates, n, self.objective.dim)
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
 

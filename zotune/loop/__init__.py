@@ -168,7 +168,7 @@ def _one_a_replicate(
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
     lanes: list[Lane | AutoLane] = []
-    for row, at in enumerate(config.rows):
+    for row, at in enumerate(config.replicate_indices):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
         vector = Vectors(alone, whole.objective, whole.begins_at[row])
         kind = AutoLane if config.chooses else Lane

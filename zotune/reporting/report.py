@@ -29,6 +29,7 @@ from zotune.results.configurations import (
     panels_of,
     searched,
 )
+from zotune.results.leaders import leaders
 from zotune.results.store import LaunchRecord
 from zotune.results.trial import FAILED, Trial, is_metric
 
@@ -97,7 +98,9 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
     for launch in launches:
         found, why_not = verdicts[launch.launch]
         sections += _state(launch, found, why_not, len(launches) > 1)
-        sections += [_section(part, len(parts) > 1) for part in parts if part.launch is launch]
+        mine = [part for part in parts if part.launch is launch]
+        sections += _over_instances(launch) if len(mine) > 1 else ()
+        sections += [_section(part, len(parts) > 1) for part in mine]
     return Report(
         title=launches[0].study,
         lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],
@@ -137,6 +140,34 @@ def _progress_of(launch: LaunchRecord) -> str:
     return f"{many}, {state}: {', '.join([*counts, f'{launch.ended} ended'])}"
 
 
+def _over_instances(launch: LaunchRecord) -> Iterator[Section]:
+    """Who is ahead at which budget, where the launch has several instances of its problem."""
+    tables = _leaders(configurations(launch.trials))
+    if tables:
+        yield Section(f"All instances of launch {launch.launch}", tables=tables)
+
+
+def _leaders(some: Sequence[Configuration]) -> list[Table]:
+    """Who is ahead at which budget, where configurations can be compared."""
+    found = list(leaders(some))
+    if not found:
+        return []
+    measure, many = LABELS[measure_of(some)], found[0].instances
+    rows = [
+        [
+            str(one.spent),
+            one.name,
+            number(one.value),
+            one.second,
+            "—" if one.ratio is None else f"{one.ratio:.3g} times",
+        ]
+        for one in found
+    ]
+    over = f", geometric means over {many} instances" if many > 1 else ""
+    columns = ["spent", "lowest", measure, "next", "which is higher by"]
+    return [Table(f"Who leads at which budget{over}", columns, rows)]
+
+
 def _section(part: Part, several: bool) -> Section:
     chosen = best(part.series)
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
@@ -144,7 +175,7 @@ def _section(part: Part, several: bool) -> Section:
         title=", ".join(filter(None, names)) or "What was found",
         text=[*findings(part.series), *importance_sentence(part.series)],
         drawings=drawings(part.series, chosen, part.slug),
-        tables=[_best_table(part.series, chosen)],
+        tables=[_best_table(part.series, chosen), *_leaders(part.series)],
     )
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from zotune.core.account import balance_of
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Stop, handled
+from zotune.study.capacity import too_large
 from zotune.study.launch import Launch, LaunchError
 from zotune.study.quiet import ray_running
-from zotune.study.room import too_large
 
 if TYPE_CHECKING:
     from ray import tune

@@ -23,7 +23,7 @@ from zotune.core.grid import GRID_POINTS
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.steps import AUTO
-from zotune.study.points import Axis, Sampler, parse_axis
+from zotune.study.points import Axis, Distribution, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
 
@@ -303,13 +303,13 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
     except ConfigError as error:
         yield str(error)
         return
-    if isinstance(axis, Sampler) and axis.kind != "choice" and not _is_numeric(key):
+    if isinstance(axis, Distribution) and axis.kind != "choice" and not _is_numeric(key):
         yield f"{key} is a name, which {axis.kind} cannot draw; use {{choice: […]}}"
         return
-    if isinstance(axis, Sampler) and axis.kind in FRACTIONAL and _is_whole(key, problem):
+    if isinstance(axis, Distribution) and axis.kind in FRACTIONAL and _is_whole(key, problem):
         yield f"{key} is a whole number, which {axis.kind} cannot draw; use {FRACTIONAL[axis.kind]}"
         return
-    for value in axis.ends if isinstance(axis, Sampler) else axis:
+    for value in axis.ends if isinstance(axis, Distribution) else axis:
         try:
             checked(key, value, problem)
         except ConfigError as error:

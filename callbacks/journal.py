@@ -56,7 +56,7 @@ ENDS_BY_ITSELF = {EXHAUSTED, DIVERGED}
 """Words of a row that say that a run is over."""
 
 
-class Ledger:
+class Journal:
     """Turns what Tune says of trials into records; points that are known already stay out."""
 
     def __init__(self, records: Iterable[Record] = (), axes: Iterable[str] = ()) -> None:
