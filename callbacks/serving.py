@@ -151,7 +151,7 @@ def show(
 
 
 def _offer(console: Console, server: str, page: Page, opens: bool) -> None:
-    for line in (f"page: {server}{page.path}", page.notice):
+    for line in (f"page: {server}{page.path}", page.notice, page.problem):
         if line:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
     if opens:

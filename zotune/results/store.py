@@ -19,7 +19,6 @@ import yaml
 
 from zotune.callbacks.artifacts import keep
 from zotune.callbacks.journal import L_ESTIMATED
-from zotune.callbacks.page import KIND
 from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL
@@ -27,7 +26,9 @@ from zotune.core.names import (
     ERROR_TAG,
     FINAL_LOSSES_TAG,
     FINISHED,
+    KIND_TAG,
     LAUNCH_TAG,
+    LOG10_ETA,
     RUNNING,
     STATUS_TAG,
     STUDY_FILE,
@@ -164,8 +165,8 @@ class Store:
         return dict(sorted(groups.items(), key=lambda group: -_start(group[1])))
 
     def _launch(self, study: str, launch: str, runs: list[Run]) -> LaunchRecord:
-        summary = next((r for r in runs if r.data.tags.get(KIND) == "summary"), None)
-        trials = [run for run in runs if run.data.tags.get(KIND) == "trial"]
+        summary = next((r for r in runs if r.data.tags.get(KIND_TAG) == "summary"), None)
+        trials = [run for run in runs if run.data.tags.get(KIND_TAG) == "trial"]
         records = [
             _trial(run, history)
             for run, history in zip(trials, histories(self.client, trials), strict=True)
@@ -261,6 +262,7 @@ def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
     """The last values of a run: those of its end, else of its last point."""
     ends = [metric for metric in run.data._metric_objs if metric.key.startswith(FINAL)]
     row: dict[str, Any] = {metric.key.removeprefix(FINAL): metric.value for metric in ends}
+    row.pop(LOG10_ETA, None)  # the configuration has eta
     if ends:
         row["spent"] = max(metric.step for metric in ends)
     elif len(curve):
