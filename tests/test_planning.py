@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from tests.instrument import minimize
+from tests.instrument import minimize, plan
 from zotune.core.budget import COUNTS, Budget, Ledger
 from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
@@ -35,7 +35,7 @@ from zotune.theory import (
     method,
 )
 from zotune.theory.plan_table import render
-from zotune.theory.planning import Plan, plan
+from zotune.theory.planning import Plan
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)

@@ -99,7 +99,10 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
             estimators=["avg", "align"],
             block_sizes=[q for q in block_sizes if q <= budget],
             on_run=status.update,
+            update="sgd",
+            step="theory",
             difference="central",
+            count="directions",
             budget=budget,
             replicates=replicates,
             seed=seed,
@@ -119,7 +122,7 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--dim", type=int, required=True, help="Dimension of the function.")
 @click.option("--budget", type=int, required=True, help="What may be spent.")
 @click.option("--regime", default="nonconvex", show_default=True, help="What is assumed of f.")
-@click.option("--count", default="directions", show_default=True, help="What the budget limits.")
+@click.option("--count", default="evaluations", show_default=True, help="What the budget limits.")
 @click.option("--difference", default="forward", show_default=True, help="forward or central.")
 @click.option("--directions", default="gaussian", show_default=True, help="Kind of directions.")
 @click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")

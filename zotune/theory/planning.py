@@ -12,7 +12,7 @@ from itertools import takewhile
 from math import exp, inf
 from typing import Any
 
-from zotune.core.budget import DIRECTIONS, Budget, Ledger
+from zotune.core.budget import EVALUATIONS, Budget, Ledger
 from zotune.core.differences import FORWARD, get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, one_of
@@ -160,7 +160,7 @@ def plan(
     budget: int,
     *,
     regime: str = NONCONVEX,
-    count: str = DIRECTIONS,
+    count: str = EVALUATIONS,
     difference: str = FORWARD,
     directions: str = "gaussian",
     L: float | None = None,
@@ -173,7 +173,7 @@ def plan(
         dim: d.
         budget: what may be spent, in the unit of ``count``.
         regime: strongly-convex, convex, nonconvex or stochastic.
-        count: directions (as the paper counts) or evaluations (every call of f).
+        count: evaluations (every call of f) or directions (as the paper counts).
         difference: forward (q + 1 evaluations a step) or central (2q).
         directions: gaussian, sphere, rademacher, coordinate or orthogonal.
         L: Lipschitz constant of the gradient; the step is a multiple of 1/L without it.
@@ -183,10 +183,10 @@ def plan(
     Returns:
         A ``Plan``; ``to_dict()`` for JSON, ``render(plan)`` for a terminal.
 
-    >>> paper = plan(1000, 20000, regime="strongly-convex")
+    >>> paper = plan(1000, 20000, regime="strongly-convex", count="directions")
     >>> paper.estimator, paper.q, paper.steps, paper.step, paper.step_unit
     ('align', 1000, 20, 1.0, '1/L')
-    >>> charged = plan(1000, 20000, regime="convex", count="evaluations")
+    >>> charged = plan(1000, 20000, regime="convex")
     >>> [option.q for option in charged.alternatives if option.estimator == "avg"]
     [1, 10, 31, 100, 1000]
     """
