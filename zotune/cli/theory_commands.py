@@ -115,7 +115,8 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
     "plan",
     epilog=examples(
         "zotune plan --dim 1000 --budget 20000 --regime strongly-convex",
-        "zotune plan --dim 1000 --budget 20000 --count evaluations --json",
+        "zotune plan --dim 1000 --budget 20000 --regime convex --update nesterov",
+        "zotune plan --dim 1000 --budget 20000 --count directions --json",
         "zotune plan --dim 1000 --budget 20000 --workers 64 --seconds-per-query 5",
     ),
 )
@@ -128,6 +129,7 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")
 @click.option("--condition", default=100.0, show_default=True, help="L/γ, if strongly convex.")
 @click.option("--noise", default=1.0, show_default=True, help="σ over L‖x0 − x*‖, if stochastic.")
+@click.option("--update", default="sgd", show_default=True, help="How estimates move the point.")
 @click.option("--workers", type=int, help="Workers that evaluate side by side.")
 @click.option("--seconds-per-query", type=float, help="What one evaluation takes; 1 unless given.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
