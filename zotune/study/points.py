@@ -165,7 +165,7 @@ def setting(config: Any, key: str) -> Any:
 
 def pair_problem(point: Mapping[str, Any]) -> str | None:
     """Why a searched step does not exist for a searched update; None if it does."""
-    step, update = point.get("step"), point.get("update")
+    step, update = point.get("step"), str(point.get("update"))
     if step == THEORY and update in UPDATES and not UPDATES[update].linear:
         return f"there is no theory of the step of {update}"
     return None

@@ -28,7 +28,8 @@ def weigh(gram: Tensor, t: int, *, spread: float, dim: int) -> Tensor:
     """
     along, lengths = gram[0, 1], (gram[0, 0] * gram[1, 1]).sqrt()
     limit = DOUBT * max(0.0, (1 - 1 / spread) / dim) ** 0.5
-    return (along <= limit * lengths).to(gram.dtype).reshape(1)
+    going_on: Tensor = along <= limit * lengths
+    return going_on.to(gram.dtype).reshape(1)
 
 
 @register(
