@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.weights.toy import Toy
 from zotune.choosing import resolve
 from zotune.config import parse_config
 from zotune.errors import ConfigError
@@ -106,9 +107,80 @@ def test_bounds_that_cannot_be_are_refused(bounds: Any, message: str) -> None:
         zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=bounds)
 
 
-def test_bounds_are_not_ignored_by_the_instrument() -> None:
-    with pytest.raises(ConfigError, match="bounds need the descent that chooses everything"):
-        zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=(0, 1), q=2)
+@given(
+    dim=st.integers(1, 6),
+    seed=st.integers(0, 20),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+    settings=st.fixed_dictionaries(
+        {"estimator": st.sampled_from(["avg", "align", "align-diag", "align-memory"])},
+        optional={
+            "q": st.integers(1, 6),
+            "update": st.sampled_from(["sgd", "momentum", "nesterov", "adam", "sign", "lbfgs"]),
+            "step": st.sampled_from(["auto", "normalized", "constant", "theory"]),
+            "directions": st.sampled_from(["sphere", "rademacher", "orthogonal", "coordinate"]),
+            "difference": st.just("central"),
+            "mu": st.sampled_from([1e-3, 0.3]),
+            "replicates": st.just(2),
+            "diagnostics": st.just(True),
+        },
+    ),
+)
+def test_a_chosen_estimator_keeps_points_and_probes_inside_the_bounds(
+    dim: int, seed: int, dtype: torch.dtype, settings: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(dim) < 0.2, -np.inf, rng.normal(size=dim))
+    high = np.where(np.isinf(low), 1.0, low) + rng.uniform(0.01, 2, size=dim)
+    goal = torch.from_numpy(rng.normal(size=dim) * 3)
+
+    def f(x: Tensor) -> Tensor:
+        assert (low <= x.double().numpy()).all()
+        assert (x.double().numpy() <= high).all()
+        return ((x.double() - goal) ** 2).sum()
+
+    settings = {**settings, "q": min(settings.get("q", 1), dim)}
+    bent = settings.get("update") in ("adam", "sign", "lbfgs")
+    if settings.get("step") == "theory" and (bent or settings["estimator"] == "align-memory"):
+        settings["step"] = "auto"
+    settings |= {"eta": 0.1} if settings.get("step") == "constant" else {}
+    start = rng.normal(size=dim)  # maybe outside
+    box = zotune.objective(f, dim, start=start, bounds=(low, high), L=2.0, dtype=dtype)
+    run = zotune.minimize(box, budget=60, **settings)
+    assert 0 < run.spent <= 60
+    for x in (*run.x, run.best_x):
+        f(x)
+    assert run.best_loss == pytest.approx(float(f(run.best_x)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"estimator": "align"},
+        {"estimator": "align", "difference": "central"},
+        {"estimator": "align", "q": 2},
+        {"estimator": "avg"},
+        {"update": "nesterov"},
+        {"step": "theory"},
+        {"eta": 0.05},
+    ],
+)
+def test_bounded_steps_find_the_lowest_point_inside(settings: dict[str, Any]) -> None:
+    """Whose first two coordinates are at bounds, and whose others are not."""
+    low, high = np.zeros(5), np.array([1.0, 1.0, 5.0, 5.0, 5.0])
+    goal = torch.tensor([3.0, -2.0, 1.0, 2.0, 3.0], dtype=torch.float64)
+    weight = torch.tensor([1.0, 2.0, 3.0, 1.0, 2.0], dtype=torch.float64)
+    run = zotune.minimize(
+        lambda x: (weight * (x - goal) ** 2).sum(), [0.5] * 5, budget=900, bounds=(low, high),
+        **settings,
+    )  # fmt: skip
+    assert run.best_x.tolist() == pytest.approx([1.0, 0.0, 1.0, 2.0, 3.0], abs=0.02)
+
+
+def test_bounds_that_a_run_cannot_keep_are_refused() -> None:
+    with pytest.raises(ConfigError, match="bounds need blocks of directions that fit in memory"):
+        zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=(0, 1), q=2, block_bytes=20)
+    with pytest.raises(ConfigError, match="bounds are for vectors, and these are weights"):
+        zotune.minimize(Toy(), budget=20, bounds=(0, 1))
 
 
 def test_evaluations_that_fail_are_rejected_points_and_counted() -> None:
@@ -499,8 +571,8 @@ def test_a_run_in_a_pipe_prints_nothing(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_trial_that_chooses_sends_its_curve_once_and_resumes_bit_for_bit(tmp_path: Path) -> None:
-    settings = {"problem": {"name": "rosenbrock", "dim": 6}, "update": "auto", "step": "auto"}
-    settings |= {"count": "evaluations", "budget": 400, "replicates": 2, "curve": True}
+    settings = {"problem": {"name": "rosenbrock", "dim": 6}}
+    settings |= {"budget": 400, "replicates": 2, "curve": True}
     trial = zotune.ZOTrainable(dict(settings))
     rows = [trial.step() for _ in range(5)]
     trial.save_checkpoint(str(tmp_path))

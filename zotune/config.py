@@ -109,7 +109,7 @@ class Config(BaseModel):
     eta: float | None = Field(None, gt=0)
     """The step itself under constant, the first under sqrt-decay, a factor elsewhere."""
     bounds: tuple[Any, Any] | None = None
-    """Lower and upper bounds of x, numbers or vectors; points and probes stay inside (auto)."""
+    """Lower and upper bounds of x, numbers or vectors; points and probes stay inside."""
     scale: float | None = Field(None, gt=0)
     """How far coordinates may be expected to move (auto); None: 1, or their size at the start."""
     L: float | None = Field(None, gt=0)
@@ -180,15 +180,6 @@ class Config(BaseModel):
     def identity(self) -> str:
         """What makes two configurations the same run, as far as both go."""
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
-
-    @model_validator(mode="after")
-    def _bounds_are_kept(self) -> Config:
-        if self.bounds is not None and not self.chooses:
-            raise ValueError(
-                "bounds need the descent that chooses everything by itself, which keeps points and "
-                f"probes inside; leave out {', '.join(self.asked)}"
-            )
-        return self
 
     @model_validator(mode="after")
     def _theory_is_of_the_update(self) -> Config:

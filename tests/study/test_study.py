@@ -260,7 +260,7 @@ def test_smoke_compares_within_what_it_still_searches() -> None:
     [
         ({"q": [1, 2], "eta": {"loguniform": [0.1, 1]}}, ["eta"], "eta is drawn, and no two"),
         ({"q": [1, 2], "eta": [1, 2]}, ["q", "eta"], "within names all that is searched"),
-        ({"q": [1, 2]}, ["estimator"], "within names searched settings, and 'estimator' is not"),
+        ({"q": [1, 2]}, ["difference"], "within names searched settings, and 'difference' is not"),
     ],
 )
 def test_a_scheduler_must_have_something_to_compare(
@@ -333,7 +333,7 @@ def test_smoke_shrinks_draws_too() -> None:
     assert drawn.space["q"] == {"lograndint": [1, 20]}
     lifted = study(problem="quadratic", space={"q": {"randint": [50, 90]}}, search=RANDOM).smoke()
     assert lifted.space["q"] == {"choice": [20]}
-    assert study(fixed={"q": 25}, space={"eta": [1, 2, 3]}).smoke().fixed == {"q": 20}
+    assert study(fixed={"q": 25}, space={"eta": [1, 2, 3]}).smoke().fixed["q"] == 20
 
 
 @pytest.mark.parametrize("regime", REGIMES)

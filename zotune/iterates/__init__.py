@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zotune.core.differences import Difference
     from zotune.core.state import LaneState
     from zotune.directions import Directions
+    from zotune.iterates.box import Box
     from zotune.iterates.parts import Parts
 
 
@@ -109,6 +110,8 @@ class Iterate(Protocol):
     looks_on_grid: bool
     """Whether the loss is looked at for every point of a curve, or only for reports."""
     can_probe_curvature: bool
+    box: Box | None
+    """Bounds that points and probes keep to."""
 
     def begin(self) -> dict[str, Any]:
         """The fields of a state that are the iterate's: x, best_x, average, slots, metrics."""
@@ -135,6 +138,15 @@ class Iterate(Protocol):
         center: bool = True,
     ) -> Request:
         """All evaluations of a step; without f(x) where that is known already."""
+
+    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
+        """The directions of a step as they were probed, where bounds have bent some of them."""
+
+    def tests_bounds(self, state: LaneState, view: View) -> bool:
+        """Whether a step is about coordinates at a bound alone."""
+
+    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+        """Whether bounds leave nothing of an estimate."""
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm for the vector m that the estimator remembers, (replicates, q)."""

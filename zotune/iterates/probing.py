@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from zotune.blocks import Block, DenseBlock, ReplayedBlock
 from zotune.config import Config
 from zotune.core.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
+from zotune.iterates.box import Box
 from zotune.iterates.parts import Place
 from zotune.objectives import Objective
 
@@ -26,6 +27,8 @@ class Buffer(NamedTuple):
     """Where x itself stands, where it is among them, (replicates, d)."""
     sides: Sequence[tuple[float, Tensor]]
     """How far along u to go, mu and maybe −mu, and where the points of all directions stand."""
+    keep_inside: Callable[[Tensor], Tensor] | None = None
+    """Moves points inside the bounds, in place, where there are any."""
 
     def around(self, x: Tensor, rows: Tensor) -> Tensor:
         """The points around x."""
@@ -37,7 +40,27 @@ class Buffer(NamedTuple):
         """The points around an x (replicates, 1, d) that stands at home, if there is one."""
         for reach, side in self.sides:
             torch.add(x, rows, alpha=reach, out=side)
+            if self.keep_inside is not None:
+                self.keep_inside(side)
         return self.points
+
+
+class BentBlock(DenseBlock):
+    """The directions along which differences were taken inside of bounds.
+
+    Args:
+        rows: these directions, (replicates, q, d).
+        drawn: the block that was drawn.
+    """
+
+    def __init__(self, rows: Tensor, drawn: Block) -> None:
+        super().__init__(rows)
+        self.drawn = drawn
+
+
+def drawn(block: Block) -> Block:
+    """The block that probes are made of."""
+    return block.drawn if isinstance(block, BentBlock) else block
 
 
 class Walk:
@@ -83,8 +106,19 @@ class Prober:
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self._coordinates = range(objective.dim)
+        bounds = config.box(objective.dim)
+        self.box = None if bounds is None else Box(*bounds, objective.dtype, objective.device)
+        """The bounds of the points, if there are any."""
+        self._keep_inside: Callable[[Tensor], Tensor] | None = None
+        if self.box is not None:  # of two sides, one that is cut still leaves a difference
+            one_sided = len(self.difference.signs) == 1
+            self._keep_inside = self.box.reflect_ if one_sided else self.box.clamp_
         self._block = self._dense(0)
         self._buffer: Buffer | None = None
+
+    def holds(self, q: int) -> bool:
+        """Whether a block of q directions fits in the memory allowed."""
+        return q <= self._most
 
     def walk(self, x: Tensor, q: int) -> Walk:
         """Steps of q directions from x on, of an objective that is not stochastic."""
@@ -105,6 +139,7 @@ class Prober:
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
+        block = drawn(block)
         if block.dense is not None:
             points = self._whole_buffer(block.q).around(x, block.dense)
             if alive is None:
@@ -120,6 +155,7 @@ class Prober:
 
     def points(self, x: Tensor, block: Block, *, center: bool = True) -> Tensor:
         """All points of a step, (replicates, evaluations, d), in the order of its values."""
+        block = drawn(block)
         buffer = self._new_buffer(block.q, center=center and self.difference.knows_center)
         return buffer.around(x, block.rows(range(block.q), self._coordinates))
 
@@ -135,14 +171,15 @@ class Prober:
                 max(place.columns.start - start, 0), min(place.columns.stop - start, block.q)
             )
             if queries:
-                u = block.rows(queries, self._coordinates)[place.rows]
-                pieces.append(torch.add(here, u, alpha=sign * self.mu))
+                u = drawn(block).rows(queries, self._coordinates)[place.rows]
+                pieces.append(self._inside(torch.add(here, u, alpha=sign * self.mu)))
         return torch.cat(pieces, 1)
 
     def values_and_gradient(
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """All values of a step, and ∇f at x where it comes with them for nothing."""
+        block = drawn(block)
         knows_center = self.difference.knows_center and not self.objective.stochastic
         if block.dense is None or alive is not None or not knows_center:
             return self.values(x, step, block, alive), None
@@ -179,13 +216,42 @@ class Prober:
         """The point of each replicate that the value in its column belongs to."""
         places = [(0.0, 0)] * self.difference.per_step
         places += [(s * self.mu, query) for s in self.difference.signs for query in range(block.q)]
-        points = x.clone()
+        points, block = x.clone(), drawn(block)
         for replicate, column in enumerate(columns.tolist()):
             reach, query = places[column]
             if reach:
                 u = block.rows(range(query, query + 1), self._coordinates)[replicate, 0]
                 points[replicate].add_(u, alpha=reach)
+                self._inside(points[replicate])
         return points
+
+    def along_bounds(self, x: Tensor, block: Block, still: Tensor | None = None) -> Block:
+        """The directions along which differences are taken, where bounds bend some.
+
+        A probe x + mu·u that would be outside is mirrored (forward differences) or cut (central
+        ones); the difference is then one along another direction, which the estimate is made of.
+        ``still`` says which coordinates are not probed, (replicates, d).
+        """
+        if self._keep_inside is None:
+            return block
+        assert block.dense is not None  # checked before the run
+        if still is not None:
+            block = DenseBlock(block.dense.masked_fill(still[:, None], 0))
+        here, u = x[:, None], block.dense
+        assert u is not None  # for the type checker
+        bent, outside = torch.zeros_like(u), torch.zeros_like(u, dtype=torch.bool)
+        for sign in self.difference.signs:
+            wanted = torch.add(here, u, alpha=sign * self.mu)
+            point = self._keep_inside(wanted.clone())
+            outside |= point != wanted
+            bent += sign * (point - here) / (self.mu * len(self.difference.signs))
+        if not bool(outside.any()):
+            return block
+        return BentBlock(torch.where(outside, bent, u), block)
+
+    def _inside(self, points: Tensor) -> Tensor:
+        """Points inside the bounds, in place."""
+        return points if self._keep_inside is None else self._keep_inside(points)
 
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
@@ -221,7 +287,7 @@ class Prober:
         sides = torch.split(points[:, int(center) :], n, dim=1)
         reach = [sign * self.mu for sign in signs]
         home = points[:, 0] if center else None
-        return Buffer(n, points, home, list(zip(reach, sides, strict=True)))
+        return Buffer(n, points, home, list(zip(reach, sides, strict=True)), self._keep_inside)
 
     def _vectors(self, n: int) -> Tensor:
         """Buffer for n vectors a replicate."""

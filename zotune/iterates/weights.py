@@ -22,6 +22,7 @@ from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
 from zotune.iterates import Answer, Request, Trial, View, iterate_of, motion_for
+from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
 from zotune.updates.motion import Motion
@@ -63,6 +64,7 @@ class Weights:
     smoothness: float | None = None
     minimum: float | None = None
     replicates = 1
+    box: Box | None = None
     value_dtype = coefficient_dtype = torch.float64
 
     def __init__(self, config: Config, objective: WeightsObjective) -> None:
@@ -189,6 +191,18 @@ class Weights:
             return Answer(torch.stack([a.values for a in answers], -1).to(self.device))
 
         return Parts(n, evaluate, join)
+
+    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
+        """The directions themselves: weights have no bounds."""
+        return block
+
+    def tests_bounds(self, state: LaneState, view: View) -> bool:
+        """Weights have no bounds."""
+        return False
+
+    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+        """Weights have no bounds."""
+        return False
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (1, q)."""
@@ -405,6 +419,10 @@ class Weights:
             raise ConfigError(
                 f"the weights of a model are one row: replicates must be 1, "
                 f"got {self.config.replicates}; use replicates_as: trials in the study"
+            )
+        if self.config.bounds is not None:
+            raise ConfigError(
+                "bounds are for vectors, and these are weights of a model; leave them out"
             )
         check_trained(self.objective)
 

@@ -10,6 +10,18 @@ from zotune.core.state import LaneState
 from zotune.iterates import Iterate, View
 from zotune.iterates.vectors import finite, some_are_equal
 
+FAILED = "failed"
+"""In a state's memory: how many values were not finite."""
+
+
+def counted(state: LaneState, values: Tensor) -> LaneState:
+    """The state that has counted failed evaluations of replicates that run."""
+    if finite(values):
+        return state
+    failed = (~values[~state.diverged].isfinite()).sum().cpu().double().reshape(1)
+    before = state.memory.get(FAILED, torch.zeros(1, dtype=torch.float64))
+    return state.but(memory={**state.memory, FAILED: before + failed})
+
 
 def without_lost(
     iterate: Iterate, state: LaneState, view: View, block: Block, values: Tensor

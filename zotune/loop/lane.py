@@ -24,7 +24,7 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.loop.checks import Checks
-from zotune.loop.divergence import without_lost
+from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.recording import Recorder
 from zotune.loop.searching import CENTER, STEP_MEMORY, Measured, Searcher
@@ -151,7 +151,7 @@ class Lane:
         """The same as a program."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
-        block = self.iterate.block(view, q)
+        block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
         spent, center = self.spent(state), state.memory.get(CENTER)
         most = self._cost(q) + max(0, self.rule.entry.most_trials - 1)
         records = crosses(self.grid, spent, spent + most)
@@ -198,7 +198,7 @@ class Lane:
         """The state after a step with these values, which is recorded before it moves if told."""
         values, spent = answer.values, self.spent(state)
         first, known = state.loss, CENTER in state.memory
-        failed = None
+        failed, state = None, counted(state, values)
         if not self.searches:
             state, failed = without_lost(self.iterate, state, view, block, values)
         v = self._differences(state, view, block, values, failed)

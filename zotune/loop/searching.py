@@ -12,6 +12,7 @@ from torch import Tensor
 from zotune.blocks import Block
 from zotune.core.state import LaneState
 from zotune.iterates import Iterate, Program, View
+from zotune.loop.divergence import counted
 from zotune.loop.stepsize import StepSize
 from zotune.steps import Line, Search
 from zotune.updates.motion import Motion
@@ -47,6 +48,8 @@ class Searcher:
         self.tries = self.entry.most_trials > 0
         """Whether steps are tried before they are taken."""
         self._prefix = f"{STEP_MEMORY}{size.rule.name}."
+        self._straight = motion.plain and size.iterate.box is None
+        """Whether a step of any size follows the estimate, and its slope is known beforehand."""
 
     def adopted(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """What of a state's memory this rule uses, and what it begins with."""
@@ -62,9 +65,14 @@ class Searcher:
         memory = self._memory(state)
         factor = self.size.schedule(step.spent, block.q)
         center, slope = self._center(state, step.values), [0.0]
+        if self.iterate.stands(state, block, c):
+            return self._knowing(state, center)
         search = self._search(state, step, center, memory, slope)
         state, eta, value = yield from self._tried(state, step, search, factor, slope)
-        state = self._with_memory(state, memory)
+        apart = self.iterate.tests_bounds(state, view)  # tells nothing of usual steps
+        state = state if apart else self._with_memory(state, memory)
+        if eta is None and apart:
+            return self._knowing(state, center)
         if eta is None:
             return self._knowing(self.iterate.rejected(state, view), center)
         state = self.iterate.move(state, view, block, c, eta * factor, self.motion)
@@ -93,7 +101,7 @@ class Searcher:
             ),
             natural=self.motion.update.natural,
             memory=memory,
-            slope=lambda: plain if self.motion.plain else slope[0],
+            slope=lambda: plain if self._straight else slope[0],
         )
         assert self.entry.search is not None  # for the type checker
         return self.entry.search(line)
@@ -113,10 +121,10 @@ class Searcher:
                     state, step.view, step.block, step.c, eta * factor, self.motion
                 )
                 value = (yield trial.request).values[:, 0]
-                if not self.motion.plain:
+                if not self._straight:
                     slope[0] = trial.decrease() / eta
                 tried[eta] = value
-                state = state.but(ledger=state.ledger.charge(1, 1))
+                state = counted(state, value).but(ledger=state.ledger.charge(1, 1))
                 eta = search.send(float(value) if bool(value.isfinite()) else inf)
         except StopIteration as end:
             chosen = end.value

@@ -21,7 +21,8 @@ from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
 from zotune.runs.old_defaults import config_of_format_2
-from zotune.runs.run import Run
+from zotune.runs.run import Run, run_of
+from zotune.runs.stopping import end_of
 
 FORMAT = 2
 
@@ -147,7 +148,7 @@ class Minimizer:
         if self._state is None:
             raise ConfigError("nothing is known before the value at the start; tell it first")
         state = State((self._state,))
-        return Run(self._loop.config, state, self._loop.status(state))
+        return run_of(self._loop, state, end_of(self._loop, state))
 
     def save(self, path: str | Path) -> Path:
         """Write everything to a file, whole or not at all."""

@@ -36,6 +36,7 @@ from zotune.objectives import (
 from zotune.runs.checkpoint import charged_in, load_loop, save_loop, with_defaults_of
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
+from zotune.runs.stopping import end_of
 from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import charged, granted, limit, looked
@@ -124,8 +125,9 @@ class ZOTrainable(tune.Trainable):
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
-        notes = {"sent": self._sent, "seconds": self._seconds}
-        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), **notes)
+        loop, state = self._loop, self._current()
+        notes = {"sent": self._sent, "seconds": self._seconds, "end": end_of(loop, state)}
+        save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
