@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from zotune.callbacks.page import Page, prepare_page, trial_runs
+from zotune.callbacks.launches import launch_starts
+from zotune.callbacks.page import Page, prepare_page
 from zotune.callbacks.stores import (
     QUIET,
     artifact_root,
@@ -26,7 +27,6 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.core.folders import private_folder
-from zotune.core.names import LAUNCH_TAG
 from zotune.core.processes import stoppable, supervised
 from zotune.errors import ConfigError, ZotuneError, nearest
 
@@ -70,7 +70,7 @@ def page_of(
             f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
         )
     client = open_client(uri)
-    known = _launches(client)
+    known = _launches(client, studies)
     if not known:
         raise ConfigError(f"no launch of a study is in {without_credentials(uri)}; run one first")
     chosen = [_known(name, known) for name in studies] or [next(iter(known))]
@@ -83,15 +83,18 @@ def page_of(
     return uri, prepare_page(client, ids, shown, shows_all=shows_all)
 
 
-def _launches(client: MlflowClient) -> dict[str, list[str]]:
-    """Launches by study, the newest first."""
-    names = {e.experiment_id: e.name for e in client.search_experiments()}
-    found: dict[str, list[str]] = {}
-    for run in trial_runs(client, list(names)):
-        theirs = found.setdefault(names[run.info.experiment_id], [])
-        if run.data.tags[LAUNCH_TAG] not in theirs:
-            theirs.append(run.data.tags[LAUNCH_TAG])
-    return found
+def _launches(client: MlflowClient, studies: Sequence[str]) -> dict[str, list[str]]:
+    """Launches by study, the newest first; of the named studies alone where all of them are there.
+
+    Where one is not, the others are wanted for the message.
+    """
+    every = {e.name: e.experiment_id for e in client.search_experiments()}
+    named = {name: every[name] for name in studies if name in every}
+    chosen = named if named and len(named) == len(set(studies)) else every
+    starts = {name: launch_starts(client, place) for name, place in chosen.items()}
+    known = [(name, theirs) for name, theirs in starts.items() if theirs]
+    known.sort(key=lambda item: -max(item[1].values()))
+    return {name: list(theirs) for name, theirs in known}
 
 
 def _known(name: str, known: dict[str, list[str]]) -> str:
