@@ -12,6 +12,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zotune.callbacks.launches import launch_starts
@@ -64,11 +65,7 @@ def page_of(
         launches: ids, or ``all``; the newest of each study unless given.
         shows_all: show runs that end above their start, too.
     """
-    uri = resolve_uri(tracking_uri)
-    if is_absent(uri):
-        raise ConfigError(
-            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
-        )
+    uri = require_store(tracking_uri)
     client = open_client(uri)
     known = _launches(client, studies)
     if not known:
@@ -81,6 +78,16 @@ def page_of(
         raise ConfigError(f"launch {missing[0]!r} is not of {', '.join(chosen)}; known: {there}")
     ids = [_experiment(client, name) for name in chosen]
     return uri, prepare_page(client, ids, shown, shows_all=shows_all)
+
+
+def require_store(tracking_uri: str | None) -> str:
+    """The full address of a store; a database that does not exist is refused, and not made."""
+    uri = resolve_uri(tracking_uri)
+    if is_absent(uri):
+        raise ConfigError(
+            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
+        )
+    return uri
 
 
 def _launches(client: MlflowClient, studies: Sequence[str]) -> dict[str, list[str]]:
@@ -137,16 +144,23 @@ def show(
     if port is not None and not is_server(resolve_uri(tracking_uri)):
         require_free(port)
     with stoppable() as stop:
-        uri, page = page_of(studies, tracking_uri, launches, shows_all=shows_all)
+        uri = require_store(tracking_uri)
+        prepare = partial(page_of, studies, uri, launches, shows_all=shows_all)
         if is_server(uri):
-            _offer(console, without_credentials(uri).rstrip("/"), page, opens)
+            _offer(console, without_credentials(uri).rstrip("/"), prepare()[1], opens)
             return
+        prepared: list[Page] = []
         with (
             console.status("starting MLflow's server, which takes a while") as status,
-            served(uri, port, check=stop.check) as address,
+            served(
+                uri,
+                port,
+                check=stop.check,
+                meanwhile=lambda: prepared.append(prepare()[1]),
+            ) as address,
         ):
             status.stop()
-            _offer(console, address, page, opens)
+            _offer(console, address, prepared[0], opens)
             console.print("Ctrl-C ends the server", highlight=False)
             while True:
                 stop.check()
@@ -168,11 +182,16 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def served(
-    uri: str, port: int | None = None, *, check: Callable[[], None] = lambda: None
+    uri: str,
+    port: int | None = None,
+    *,
+    check: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """MLflow's server on a store, on loopback only, as long as the context lasts; its address.
 
-    ``check`` is called while the server starts, and may raise.
+    ``check`` is called while the server starts, and may raise. So may ``meanwhile``, which is
+    called once, as soon as the server's process has begun: its imports take seconds.
     """
     port = port or free_port()
     told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
@@ -186,6 +205,7 @@ def served(
         env=environment,
         cwd=None if root is None else private_folder(),  # modules beside a store are not imported
     ) as process:
+        meanwhile()
         _wait(address, process, check)
         yield address
 
