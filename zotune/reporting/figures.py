@@ -22,7 +22,13 @@ from zotune.reporting.drawing import (
     styled,
     with_spread,
 )
-from zotune.results.configurations import Configuration, best, measure_of, panel_of
+from zotune.results.configurations import (
+    Configuration,
+    best,
+    measure_of,
+    panel_of,
+    panels_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,8 +133,8 @@ def spread_note(series: Iterable[Configuration], what: str) -> str:
 def _by_panel(series: Sequence[Configuration]) -> dict[str, list[int]]:
     """Positions of the series of each panel."""
     found: dict[str, list[int]] = {}
-    for at, one in enumerate(series):
-        found.setdefault(panel_of(one, series), []).append(at)
+    for at, title in enumerate(panels_of(series)):
+        found.setdefault(title, []).append(at)
     return found
 
 

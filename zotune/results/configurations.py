@@ -262,7 +262,7 @@ def _ordered(value: Any) -> tuple[bool, float, str]:
 
 def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
     """Which panel it is drawn in: its estimator, with update, step and others that differ."""
-    return _panel(one, [key for key in PANELS[1:] if key in searched(among)])
+    return _panel(one, _differing_panels(among))
 
 
 def _panel(one: Configuration, differing: Sequence[str]) -> str:
@@ -273,8 +273,13 @@ def _panel(one: Configuration, differing: Sequence[str]) -> str:
 
 def panels_of(some: Sequence[Configuration]) -> list[str]:
     """The panel of each."""
-    differing = [key for key in PANELS[1:] if key in searched(some)]
+    differing = _differing_panels(some)
     return [_panel(one, differing) for one in some]
+
+
+def _differing_panels(some: Sequence[Configuration]) -> list[str]:
+    found = searched(some)
+    return [key for key in PANELS[1:] if key in found]
 
 
 def best(some: Sequence[Configuration]) -> list[Configuration]:
