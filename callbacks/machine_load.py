@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zotune.errors import ConfigError
 
@@ -41,3 +41,11 @@ def watch_machine(run_id: str, uri: str) -> SystemMetricsMonitor:
     )
     monitor.start()  # type: ignore[no-untyped-call]
     return monitor
+
+
+def end_watch(monitor: Any) -> None:
+    """Stop watching; a launch shorter than the time between two samples has one, too."""
+    monitor.finish()
+    monitor.collect_metrics()
+    monitor.publish_metrics(monitor.aggregate_metrics())
+    monitor.mlflow_logger.flush()

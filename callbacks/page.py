@@ -18,6 +18,7 @@ from urllib.parse import quote
 from zotune.callbacks.charts import LOG_ETA, MANY, Contents, launch_filter, view_state
 from zotune.callbacks.colours import COLOUR, number, shades
 from zotune.callbacks.hiding import runs_above_start
+from zotune.callbacks.launches import found_runs
 from zotune.callbacks.stores import without_credentials
 from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_TAG
 from zotune.core.spending import Spending
@@ -237,11 +238,4 @@ def trial_runs(
 ) -> list[Run]:
     """All runs of trials, or those of one launch, the newest first."""
     wanted = f"tags.`{KIND_TAG}` = 'trial'" if launch is None else launch_filter(launch)
-    found: list[Run] = []
-    token: str | None = None
-    while True:
-        page = client.search_runs(list(experiments), wanted, max_results=1000, page_token=token)
-        found.extend(page)
-        token = page.token or None
-        if token is None:
-            return found
+    return list(found_runs(client, experiments, wanted))

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.colours import COLOUR, colour
+from zotune.callbacks.launches import runs_of_launch
+from zotune.callbacks.machine_load import end_watch, watch_machine
 from zotune.callbacks.page import plain_page, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
@@ -113,7 +115,7 @@ class Delivery:
             self._experiment = experiment_id(client, self.uri, self.about["experiment"])
             self._runs = {
                 run.data.tags.get(TRIAL_TAG, ""): _tracked(run)
-                for run in _runs_of(client, self._experiment, self.about["launch_id"])
+                for run in runs_of_launch(client, self._experiment, self.about["launch_id"])
                 if run.data.tags.get(KIND_TAG) != SUPERSEDED
             }
             self._client, self.answered = client, True
@@ -122,8 +124,6 @@ class Delivery:
     def watch(self) -> None:
         """Record the load of this machine with the launch, once, where that was asked for."""
         if self._monitor is None and self.about.get("system_metrics"):
-            from zotune.callbacks.machine_load import watch_machine
-
             self._monitor = watch_machine(self._summary(self.connect()), self.uri)
 
     def forget(self) -> None:
@@ -167,7 +167,8 @@ class Delivery:
 
         client = self.connect()
         if self._monitor is not None:
-            self._monitor.finish()  # type: ignore[no-untyped-call]
+            end_watch(self._monitor)
+            self._monitor = None
         for trial in sorted(self._open):
             run = self._runs[trial]
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
@@ -326,19 +327,6 @@ def _metrics(points: list[Point], start: int) -> list[Any]:
     from mlflow.entities import Metric
 
     return [Metric(k, v, start + step, step) for step, values in points for k, v in values.items()]
-
-
-def _runs_of(client: MlflowClient, experiment: str, launch: str) -> Iterator[Run]:
-    token: str | None = ""
-    while token is not None:
-        page = client.search_runs(
-            [experiment],
-            f"tags.`{LAUNCH_TAG}` = '{launch}'",
-            max_results=1000,
-            page_token=token or None,
-        )
-        yield from page
-        token = page.token or None
 
 
 def _tracked(run: Run) -> TrackedRun:

@@ -17,13 +17,23 @@ from tests.callbacks.conftest import history, runs
 from tests.tune.conftest import Fit
 from zotune.callbacks import MLflowCurves, sync
 from zotune.callbacks.colours import colour, shades
+from zotune.callbacks.delivery import deliver
 from zotune.callbacks.spool import DELIVERED, Spool, read_json
+from zotune.callbacks.tracking import Delivery
 
 
 def spooled(folder: Path, store: str, params: dict[str, str], values: dict[str, float]) -> Path:
     """A launch with one trial, of one point, as the callback writes it down."""
+    written(folder, store, params, values).close()
+    return folder
+
+
+def written(
+    folder: Path, store: str, params: dict[str, str], values: dict[str, float], **more: Any
+) -> Spool:
+    """The same while its writer lives."""
     about = {"launch_id": "one", "experiment": "theirs", "tracking_uri": store, "time": 1000}
-    spool = Spool(folder / "curves", about)
+    spool = Spool(folder / "curves", about | more)
     trial = {"trial": "t1", "time": 2000}
     ended = {"status": "FINISHED", "step": 5, "final": values, "tags": {}}
     spool.append(
@@ -32,8 +42,7 @@ def spooled(folder: Path, store: str, params: dict[str, str], values: dict[str, 
         {"kind": "ended", **ended, **trial},
         {"kind": "closed", "time": 3000},
     )
-    spool.close()
-    return folder
+    return spool
 
 
 @pytest.mark.parametrize(
@@ -60,6 +69,20 @@ def test_configurations_and_metrics_of_others_are_delivered_with_their_page(
     assert read_json(tmp_path / "curves" / DELIVERED)["page"].startswith("/#/experiments/")
     (summary,) = runs(store, "theirs", "summary").values()
     assert summary.info.status == "FINISHED"
+
+
+def test_the_load_of_the_machine_is_kept_with_the_summary_where_it_is_asked_for(
+    tmp_path: Path, store: str
+) -> None:
+    pytest.importorskip("psutil", reason="psutil is not installed")
+    spool = written(tmp_path, store, {"lr": "1"}, {"loss": 0.5}, system_metrics=True)
+    assert deliver(Delivery(spool.folder, store), give_up=0, follow=True) == ""
+    spool.close()
+    (summary,) = runs(store, "theirs", "summary").values()
+    assert "system/cpu_utilization_percentage" in summary.data.metrics
+    assert summary.info.status == "FINISHED"
+    (run,) = runs(store, "theirs").values()
+    assert not [key for key in run.data.metrics if key.startswith("system/")]
 
 
 def test_a_page_that_cannot_be_made_is_noted_and_holds_nothing_else_up(

@@ -75,7 +75,7 @@ def test_replicates_that_are_trials_are_a_group_of_all_that_was_searched_beside_
 
 
 def test_a_rule_for_q_is_said_by_its_name() -> None:
-    growth = {"rule": "growth", "start": 2, "factor": 2.0, "most": 8}
+    growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
     trial = a_trial(evaluated_params={"q": growth})
     settings = {"estimator": "align", "q": growth}
     assert name_of(trial, settings) == group_of(trial, settings) == "align q=growth"
