@@ -118,6 +118,7 @@ def test_checkpoints_of_another_model_or_cut_short_are_refused(tmp_path: Path) -
 CHILD = """
 import sys
 from pathlib import Path
+from tests.instrument import parse_config
 from tests.weights.toy import Toy, settings
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.loop import Loop
