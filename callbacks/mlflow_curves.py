@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from zotune.callbacks.machine_load import wants_metrics
 from zotune.callbacks.records import FAILED, FINISHED, KILLED
 from zotune.callbacks.session import Session, open_session, place_of
 from zotune.callbacks.stores import (
@@ -63,6 +64,8 @@ class MLflowCurves(Callback):
         study: text of the study file, stored with the summary.
         question: what the study asks, written into the summary.
         tags: for every run.
+        system_metrics: record the load of this machine (CPU, memory, disk, network, GPUs) with the
+            summary run; needs psutil. By ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING`` unless given.
         wait: seconds that the end of the experiment waits for the delivery, at most; a store that
             has not answered once is not waited for.
         spool: folder for points on their way; in the experiment's folder unless given.
@@ -77,6 +80,7 @@ class MLflowCurves(Callback):
         study: str | None = None,
         question: str | None = None,
         tags: Mapping[str, str] | None = None,
+        system_metrics: bool | None = None,
         wait: float = 60.0,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -88,6 +92,7 @@ class MLflowCurves(Callback):
             "study": study,
             "question": question,
             "tags": dict(tags or {}),
+            "system_metrics": wants_metrics(system_metrics),
         }
         self._wait = wait
         self._folder = None if spool is None else str(Path(spool).absolute())

@@ -179,7 +179,7 @@ class Session:
         if not self.is_delivered():
             logger.warning(self.left())
         elif why := read_json(self.spool.folder / DELIVERED).get("page_problem"):
-            logger.warning(f"MLflow: all curves are delivered; their page is not prepared ({why})")
+            logger.warning(f"MLflow: all curves are delivered; {why}")
 
     def where_to_look(self) -> str:
         """What to open or to type to see the curves; empty for a study, which says it itself."""

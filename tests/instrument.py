@@ -10,6 +10,7 @@ from typing import Any
 
 import zotune
 from zotune import config
+from zotune.theory.planning import Plan
 
 INSTRUMENT: Mapping[str, Any] = {
     "estimator": "align",
@@ -37,3 +38,8 @@ def plain_study(**settings: Any) -> zotune.Study:
     told = {key: INSTRUMENT[key] for key in INSTRUMENT if key not in ("count", *space)}
     whole: dict[str, Any] = {"count": INSTRUMENT["count"], **settings, "fixed": {**told, **fixed}}
     return zotune.Study(**whole)
+
+
+def plan(dim: int, budget: int, **options: Any) -> Plan:
+    """``zotune.plan`` for a budget of directions."""
+    return zotune.plan(dim, budget, **{"count": "directions"} | options)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from tests.instrument import minimize
+from tests.instrument import minimize, plan
 from zotune.core.budget import COUNTS, Budget, Ledger
 from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
@@ -35,7 +35,7 @@ from zotune.theory import (
     method,
 )
 from zotune.theory.plan_table import render
-from zotune.theory.planning import Plan, plan
+from zotune.theory.planning import Plan
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)
@@ -544,3 +544,29 @@ def test_planning_does_not_wait_for_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("q", [1, 10, 100])
+def test_under_acceleration_the_convex_bound_of_projections_hardly_depends_on_q(q: int) -> None:
+    found = plan(100, 100_000, regime="convex", update="nesterov")
+    bounds = {o.q: o.bound for o in found.alternatives if o.estimator == "align"}
+    assert bounds[q] == pytest.approx(2 * 100**2 / 100_000**2, rel=0.01)
+    plain = {o.q: o.bound for o in plan(100, 100_000, regime="convex").alternatives}
+    assert bounds[q] < plain[q] / 100
+    assert any("accelerated method without restarts" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("update", "regime"), [("adam", "convex"), ("nesterov", "nonconvex"), ("lbfgs", "stochastic")]
+)
+def test_where_no_rate_of_an_update_is_proven_the_plan_is_plain_descent_s_and_says_so(
+    update: str, regime: str
+) -> None:
+    found = plan(100, 1000, regime=regime, update=update)
+    assert found.best == plan(100, 1000, regime=regime).best
+    assert any(f"no rate of update {update} is proven here" in note for note in found.notes)
+
+
+def test_an_update_that_nobody_knows_is_refused_by_a_plan() -> None:
+    with pytest.raises(UnknownNameError, match="'nesterow' is not known"):
+        plan(10, 100, update="nesterow")

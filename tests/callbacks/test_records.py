@@ -13,7 +13,14 @@ from ray.tune.registry import register_trainable
 
 import zotune
 from zotune.callbacks.journal import Journal
-from zotune.callbacks.records import name_of, numbers_of, params_of, settings_of, step_of
+from zotune.callbacks.records import (
+    group_of,
+    name_of,
+    numbers_of,
+    params_of,
+    settings_of,
+    step_of,
+)
 from zotune.callbacks.session import describe
 from zotune.callbacks.summary_run import note_of, rows_of, spending_of, status_of, table_of
 from zotune.callbacks.tracking import BATCH, batches
@@ -49,6 +56,38 @@ def test_names_say_estimator_and_q_and_what_else_was_searched() -> None:
     trial = a_trial(evaluated_params={"q": 5, "problem/dim": 30, "eta": 0.123456})
     assert name_of(trial, settings_of(trial)) == "align q=5 problem.dim=30 eta=0.1235"
     assert name_of(a_trial(evaluated_params={"lr": 0.5}), {}) == "lr=0.5"
+
+
+def test_groups_say_estimator_and_q_and_the_update_where_it_was_searched() -> None:
+    trial = a_trial(evaluated_params={"q": 5, "eta": 0.1})
+    assert group_of(trial, settings_of(trial)) == "align q=5"
+    searched = {"update": "adam", "eta": 0.1}
+    trial = a_trial(config={"problem": "quadratic", "budget": 100, "q": 5, **searched})
+    assert group_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam"
+    assert name_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam eta=0.1"
+    assert group_of(a_trial(Theirs, config={"lr": 1}), {"lr": 1}) == ""
+
+
+def test_replicates_that_are_trials_are_a_group_of_all_that_was_searched_beside_them() -> None:
+    searched = {"q": 5, "eta": 0.1, "replicate": 2}
+    trial = a_trial(evaluated_params=searched)
+    assert group_of(trial, settings_of(trial)) == "align q=5 eta=0.1"
+
+
+def test_a_rule_for_q_is_said_by_its_name() -> None:
+    growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
+    trial = a_trial(evaluated_params={"q": growth})
+    settings = {"estimator": "align", "q": growth}
+    assert name_of(trial, settings) == group_of(trial, settings) == "align q=growth"
+
+
+def test_a_step_that_was_searched_is_kept_as_a_logarithm_too() -> None:
+    config = {"problem": "quadratic", "budget": 100, "step": "constant", "eta": 0.01}
+    trial = a_trial(config=config, evaluated_params={"eta": 0.01}, row={"spent": 1})
+    assert Journal().end(trial, "FINISHED")[-1]["final"] == {"log10_eta": -2.0}
+    fixed = a_trial(config=config, evaluated_params={}, row={"spent": 1})
+    assert Journal().end(fixed, "FINISHED")[-1]["final"] == {}
+    assert Journal(axes=["eta"]).end(fixed, "FINISHED")[-1]["final"] == {"log10_eta": -2.0}
 
 
 def test_credentials_in_a_configuration_do_not_become_params() -> None:

@@ -61,12 +61,13 @@ def test_a_linear_update_takes_eta_as_a_factor_and_others_as_a_length(
     entry, generator = UPDATES[name], torch.Generator().manual_seed(seed)
     g = torch.randn(3, 7, dtype=torch.float64, generator=generator)
 
-    def moved(factor: float, eta: float) -> Tensor:
+    def moved(factor: float, eta: float, coefficient: float) -> Tensor:
         slots = {slot: torch.zeros(7, dtype=torch.float64) for slot in entry.slots}
-        move = entry.bound(0.5)
+        move = entry.bound(coefficient, 3.0)
         return torch.stack([move(factor * each, slots, eta, t) for t, each in enumerate(g)])
 
-    assert torch.allclose(moved(eta, 1.0), moved(1.0, eta)) == entry.linear
+    for beta in (0.0, 0.5):
+        assert torch.allclose(moved(eta, 1.0, beta), moved(1.0, eta, beta)) == entry.linear
 
 
 @EVERY
@@ -177,5 +178,5 @@ def test_an_update_of_a_known_name_moves_as_torch_s_does(name: str, peer: Any) -
         g = torch.randn(6, dtype=torch.float64, generator=generator)
         parameter.grad = g.clone()
         optimizer.step()
-        mine -= UPDATES[name].move(g, slots, 0.1, t)
+        mine -= UPDATES[name].bound(0.9)(g, slots, 0.1, t)
         assert torch.allclose(mine, parameter.detach(), rtol=1e-12)

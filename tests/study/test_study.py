@@ -98,6 +98,23 @@ def test_blocks_that_the_dimension_or_the_budget_do_not_allow_are_left_out_with_
     assert [s.point["directions"] for s in orthogonal.skipped] == ["orthogonal"]
 
 
+def test_steps_that_a_searched_update_does_not_have_are_skipped_and_listed() -> None:
+    space = {"update": ["sgd", "adam"], "step": ["auto", "theory"]}
+    found = zotune.Study(name="s", problem="quadratic", budget=500, space=space, fixed={"q": 1})
+    assert [str(s) for s in found.skipped] == [
+        "update=adam step=theory: there is no theory of the step of adam"
+    ]
+    assert found.size == 3
+    with pytest.raises(zotune.ZotuneError, match="step 'theory' is a factor of the estimate"):
+        zotune.Study(
+            name="s",
+            problem="quadratic",
+            budget=500,
+            space={"update": ["sgd", "adam"]},
+            fixed={"q": 1, "step": "theory"},
+        )
+
+
 def test_a_grid_of_which_nothing_is_left_is_refused() -> None:
     assert refused(space={"q": [301]}) == [
         "no combination can be run; q=301: align needs q ≤ d, and d = 30"

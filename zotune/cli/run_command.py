@@ -58,6 +58,8 @@ class Request:
     """What all trials together may spend; with resume like budget."""
     only: str | None = None
     """With resume and budget: go on with the best trial alone."""
+    system_metrics: bool = False
+    """Whether the load of this machine is recorded in MLflow."""
     as_json: bool = False
     report: bool = True
     """Whether a figure is drawn and a report written at the end."""
@@ -93,9 +95,12 @@ def run(request: Request) -> int:
 
 def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
     """What became of the launch, and its figure."""
+    from zotune.callbacks.machine_load import wants_metrics
+
     for place in request.imports:
         import_own(place)
     store_of(request.tracking_uri)
+    wants_metrics(request.system_metrics)
     require_cluster(request.address)
     opened, launch = _launch(request), None
     with ExitStack() as kept:
@@ -187,7 +192,8 @@ def skipped_lines(study: Study) -> list[str]:
 def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
-    study = launch.study
+    study, watched = launch.study, request.system_metrics or None
+    recorded = curves(study, known_store(launch), system_metrics=watched)
     most = "" if study.total is None else f", {study.total} in all"
     trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
@@ -195,7 +201,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress(), *curves(study, known_store(launch))],
+                callbacks=[Progress(), *recorded],
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )

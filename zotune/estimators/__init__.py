@@ -86,6 +86,15 @@ class Estimator:
     preferred_q: int | None = None
     """What ``q: auto`` takes where blocks are not full; None: √(d + 1), as for averaging."""
 
+    def spread(self, directions: Directions, q: int, dim: int) -> float:
+        """ω = E‖ĝ‖²‖g‖² / (E gᵀĝ)²: how many steps do the work of one along the gradient.
+
+        d/q where the estimator declares no moments, as of a projection.
+        """
+        if self.moments is None:
+            return max(1.0, dim / q)
+        return 1 / self.moments(directions, q, dim).progress
+
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
         return self.coefficients(v, block)

@@ -13,6 +13,9 @@ from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from zotune.estimators import ESTIMATORS
+from zotune.updates.motion import Motion
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
     from zotune.iterates.box import Box
     from zotune.iterates.parts import Parts
-    from zotune.updates.motion import Motion
 
 
 class Answer(NamedTuple):
@@ -75,6 +77,13 @@ class View:
     """Of the vector that the step moves."""
     payload: Any = field(default=None, repr=False)
     """The iterate's own."""
+
+
+def motion_for(config: Config, directions: Directions, dim: int) -> Motion:
+    """How estimates of a configuration move x."""
+    estimator, q = ESTIMATORS[config.estimator], config.block_rule.next(0, None)
+    spread = estimator.spread(directions, q, dim) if config.named_update.takes_spread else 1.0
+    return Motion(config.named_update, estimator, config.momentum, spread=spread, dim=dim)
 
 
 class Iterate(Protocol):

@@ -21,8 +21,7 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates import Answer, Request, Trial, View, iterate_of, motion_for
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
@@ -95,13 +94,14 @@ class Weights:
                 may_keep=may_keep,
             )
             self.probe: Probe = probe(objective, self.mu)
-            motion = Motion(config.named_update, ESTIMATORS[config.estimator], config.momentum)
+            motion = motion_for(config, self.directions, objective.dim)
             self.updater = Updater(objective.trained, self._cache.width, rounding, motion.slots)
         self.layout = Layout.of_all(objective.trained, self._cache.width)
         """Of all trained parameters."""
         self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self._spread = motion.spread
         self.log_is_whole = not motion.remembers
         """Whether all of the log was made under this configuration's directions and update."""
         self._at: int | None = None
@@ -393,6 +393,7 @@ class Weights:
             embedding_rows=config.embedding_rows,
             update=config.named_update.name,
             momentum=config.momentum,
+            spread=self._spread,
             dim=self.dim,
             dtype=dtype_name(self.dtype),
             device=self.objective.device.type,
@@ -445,7 +446,8 @@ def _(objective: WeightsObjective, config: Config, x0: Any = None) -> Weights:
 
 def same_draws(config: Config, saved: Mapping[str, Any]) -> bool:
     """Whether two configurations move weights alike by the same factors."""
-    keys = ("seed", "replicate", "directions", "embedding_rows", "update", "momentum")
+    keys = ["seed", "replicate", "directions", "embedding_rows", "update", "momentum"]
+    keys += ["estimator", "q"] if config.named_update.takes_spread else []
     return all(getattr(config, key) == saved.get(key, getattr(config, key)) for key in keys)
 
 

@@ -22,14 +22,13 @@ from zotune.core.state import LaneState
 from zotune.errors import ObjectiveError
 from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
-from zotune.iterates import Answer, Iterate, Program, View
+from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.recording import Recorder
 from zotune.loop.searching import CENTER, STEP_MEMORY, Measured, Searcher
 from zotune.loop.stepsize import StepSize
-from zotune.updates.motion import Motion
 
 LONGEST_WALK = 64
 """The most steps between two checks for values that are not finite."""
@@ -51,7 +50,7 @@ class Lane:
         self.iterate = iterate
         self.evaluator = evaluator
         self.estimator = ESTIMATORS[config.estimator]
-        self.motion = Motion(config.named_update, self.estimator, config.momentum)
+        self.motion = motion_for(config, iterate.directions, iterate.dim)
         self.blocks = config.block_rule
         require_possible(self.estimator, iterate.directions, self.blocks.most, iterate.dim)
         self.budget = Budget(config.budget, config.count, iterate.difference)

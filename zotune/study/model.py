@@ -26,6 +26,7 @@ from zotune.study.points import (
     label,
     located,
     over_weights,
+    pair_problem,
     parse_axis,
     place,
 )
@@ -285,12 +286,17 @@ class Study(Shape):
         """Points of the grid that can be run, and those that cannot."""
         kept, skipped = [], []
         for point in combinations(self.grid):
-            reasons = [block_problem(config) for config in self.extremes(point)]
-            if all(reasons):
-                skipped.append(Skipped(point, str(reasons[0])))
+            reason = pair_problem(point) or self._block_problem(point)
+            if reason:
+                skipped.append(Skipped(point, reason))
             else:
                 kept.append(point)
         return kept, skipped
+
+    def _block_problem(self, point: Point) -> str | None:
+        """Why nothing that can be drawn beside a point can be run; None if something can."""
+        reasons = [block_problem(config) for config in self.extremes(point)]
+        return reasons[0] if all(reasons) else None
 
     def _drawn(self, points: list[Point]) -> Iterator[Point]:
         """Points of a random search: the grid in turn, every turn with draws of its own."""

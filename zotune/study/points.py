@@ -18,7 +18,8 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import STEPS, StepRule
+from zotune.steps import STEPS, THEORY, StepRule
+from zotune.updates import UPDATES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,6 +161,14 @@ def setting(config: Any, key: str) -> Any:
     for part in key.split("."):
         config = config.get(part) if isinstance(config, Mapping) else None
     return config
+
+
+def pair_problem(point: Mapping[str, Any]) -> str | None:
+    """Why a searched step does not exist for a searched update; None if it does."""
+    step, update = point.get("step"), str(point.get("update"))
+    if step == THEORY and update in UPDATES and not UPDATES[update].linear:
+        return f"there is no theory of the step of {update}"
+    return None
 
 
 def block_problem(config: Config) -> str | None:

@@ -123,14 +123,20 @@ def known_store(launch: Launch) -> str:
     return with_credentials(str(launch.notes[STORE]))
 
 
-def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
-    """What records a launch in MLflow."""
+def curves(
+    study: Study, tracking_uri: str | None, *, system_metrics: bool | None = None
+) -> list[tune.Callback]:
+    """What records a launch in MLflow; with the load of this machine, if that is asked for."""
     from zotune.callbacks import MLflowCurves
 
     store = store_of(tracking_uri)
     if store is None:
         return []
-    return [MLflowCurves(store, study.name, question=study.question or None)]
+    return [
+        MLflowCurves(
+            store, study.name, question=study.question or None, system_metrics=system_metrics
+        )
+    ]
 
 
 def run_launch(

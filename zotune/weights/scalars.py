@@ -48,6 +48,8 @@ class ScalarLog:
     factors: Sequence[Sequence[float]]
     """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it. Empty
     where the step was rejected."""
+    spread: float = 1.0
+    """Of the estimates, for updates that are told it."""
 
     def save(self, path: Path) -> Path:
         """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
@@ -108,7 +110,7 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
     )
     q = max(map(len, log.factors), default=1)
     cache = BlockCache(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
-    motion = Motion(UPDATES[log.update], coefficient=log.momentum)
+    motion = Motion(UPDATES[log.update], coefficient=log.momentum, spread=log.spread, dim=log.dim)
     updater = Updater(trained, cache.width, rounding, motion.slots)
     layout = whole = Layout.of_all(trained, cache.width)
     for step, logged in enumerate(log.factors):
