@@ -82,7 +82,8 @@ def written_report(
 
 def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Configuration]:
     """Configurations that were run in this process, by estimator and q."""
-    given = {"budget": 200, "replicates": 4} | settings
+    instrument = {"update": "sgd", "step": "theory", "count": "directions"}
+    given = {"budget": 200, "replicates": 4, **instrument} | settings
     return [
         Configuration((from_run(zotune.minimize(problem, estimator=estimator, q=size, **given)),))
         for estimator in ("avg", "align")

@@ -132,7 +132,9 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
 def test_where_there_is_no_bound_the_reason_is_in_plain_words(
     problem: Any, settings: dict[str, Any], reason: str
 ) -> None:
-    series = Configuration((from_run(zotune.minimize(problem, q=1, budget=20, **settings)),))
+    given = {"estimator": "align", "update": "sgd", "step": "theory", "count": "directions"}
+    run = zotune.minimize(problem, q=1, budget=20, **(given | settings))
+    series = Configuration((from_run(run),))
     with pytest.raises(NoBoundError) as refused:
         bound_of(series)
     assert reason in str(refused.value)
