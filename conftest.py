@@ -26,6 +26,7 @@ LONGEST_FIRST = ("looked-at", "tests/study/test_running.py", "tests/study", "tes
 """Groups in the order in which workers take them; all other tests fill in behind."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Distribute tests among workers: those that share something large stay together.
 

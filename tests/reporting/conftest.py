@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import zotune
-from tests.instrument import plain_study
+from tests.instrument import minimize, plain_study
 from zotune.cli import main
 from zotune.results.checkpoints import from_run
 from zotune.results.configurations import Configuration
@@ -85,7 +84,7 @@ def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> l
     instrument = {"update": "sgd", "step": "theory", "count": "directions"}
     given = {"budget": 200, "replicates": 4, **instrument} | settings
     return [
-        Configuration((from_run(zotune.minimize(problem, estimator=estimator, q=size, **given)),))
+        Configuration((from_run(minimize(problem, estimator=estimator, q=size, **given)),))
         for estimator in ("avg", "align")
         for size in q
     ]

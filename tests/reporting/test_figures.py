@@ -10,6 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import zotune
+from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
@@ -54,7 +55,7 @@ def test_curves_of_different_q_differ_in_marker_and_in_grey() -> None:
 
 def test_a_gap_that_is_not_known_and_a_loss_below_zero_are_drawn_on_a_linear_axis() -> None:
     unknown = zotune.objective(lambda x: (x**2).sum() - 5, dim=4, L=2.0)
-    run = zotune.minimize(unknown, x0=[1.0] * 4, q=2, budget=40)
+    run = minimize(unknown, x0=[1.0] * 4, q=2, budget=40)
     drawing = figures.curves([Configuration((from_run(run),))])
     assert drawing.figure.axes[0].get_yscale() == "linear"
     assert drawing.title.startswith("f(x) against")
@@ -132,9 +133,7 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
 def test_where_there_is_no_bound_the_reason_is_in_plain_words(
     problem: Any, settings: dict[str, Any], reason: str
 ) -> None:
-    given = {"estimator": "align", "update": "sgd", "step": "theory", "count": "directions"}
-    run = zotune.minimize(problem, q=1, budget=20, **(given | settings))
-    series = Configuration((from_run(run),))
+    series = Configuration((from_run(minimize(problem, q=1, budget=20, **settings)),))
     with pytest.raises(NoBoundError) as refused:
         bound_of(series)
     assert reason in str(refused.value)
@@ -289,10 +288,7 @@ def test_updates_and_steps_have_panels_of_their_own_and_rules_of_q_a_curve() -> 
     settings: dict[str, Any] = {"estimator": "align", "budget": 200, "replicates": 2}
     growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
     points = [{"update": u, "q": q} for u in ("sgd", "momentum") for q in (4, growth)]
-    some = [
-        Configuration((from_run(zotune.minimize(PROBLEM, **settings, **point)),))
-        for point in points
-    ]
+    some = [Configuration((from_run(minimize(PROBLEM, **settings, **point)),)) for point in points]
     assert len(best(some)) == 4
     drawing = figures.curves(best(some))
     assert [axis.get_title() for axis in drawing.figure.axes[:2]] == [

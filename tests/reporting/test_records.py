@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import zotune
+from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
 from zotune.callbacks.launches import found_runs, launch_starts
 from zotune.claims import Claim, Tuning
@@ -36,7 +37,7 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
     assert len(launch.trials) == 8
     for trial in launch.trials:
         chosen = {key: trial.config[key] for key in ("estimator", "q", "eta")}
-        alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **chosen).curve
+        alone = minimize(PROBLEM, budget=200, replicates=8, **chosen).curve
         for column in ("spent", "loss", "loss_std", "gap", "evaluations"):
             assert trial.course.curve[column].tolist() == alone[column].tolist()
         assert trial.status == "exhausted"
@@ -163,12 +164,10 @@ def test_a_store_that_does_not_exist_is_not_made_by_reading(tmp_path: Path) -> N
 def test_parts_of_the_replicates_pool_to_the_curve_of_all() -> None:
     settings = {"estimator": "avg", "q": 3, "budget": 100}
     parts = [
-        from_run(
-            zotune.minimize(PROBLEM, replicate=first, replicates=many, **settings)
-        ).course.curve
+        from_run(minimize(PROBLEM, replicate=first, replicates=many, **settings)).course.curve
         for first, many in ((0, 1), (1, 3))
     ]
-    whole = from_run(zotune.minimize(PROBLEM, replicates=4, **settings)).course.curve
+    whole = from_run(minimize(PROBLEM, replicates=4, **settings)).course.curve
     pooled = pool(parts, [1, 3])
     for column in ("spent", "loss", "loss_std", "gap"):
         assert pooled[column].tolist() == pytest.approx(whole[column].tolist(), abs=1e-9)

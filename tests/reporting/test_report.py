@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import zotune
+from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, Recorded, report, series_of
 from tests.servers import Server
 from zotune.callbacks.records import ENDED, POINTS, STARTED, params_of
@@ -55,7 +56,7 @@ def test_tables_hold_the_curves_and_the_ends_of_all_configurations(
     assert set(table["launch"]) == {recorded.second}
     for chosen, group in rows.groupby(["estimator", "q", "eta"]):
         settings = dict(zip(("estimator", "q", "eta"), chosen, strict=True))
-        alone = zotune.minimize(PROBLEM, budget=200, replicates=8, **settings)
+        alone = minimize(PROBLEM, budget=200, replicates=8, **settings)
         assert group["loss"].tolist() == pytest.approx(alone.curve["loss"].tolist(), rel=1e-12)
         (end,) = table.query("estimator == @chosen[0] and q == @chosen[1] and eta == @chosen[2]")[
             "gap"
@@ -74,8 +75,7 @@ def test_claims_of_the_study_are_judged_at_both_steps_from_the_records_alone(
         ("one", "tuned", 6),
     ]
     ends = {
-        q: zotune.minimize(PROBLEM, estimator="avg", q=q, eta=1, budget=200, replicates=8)
-        for q in (1, 10)
+        q: minimize(PROBLEM, estimator="avg", q=q, eta=1, budget=200, replicates=8) for q in (1, 10)
     }
     gaps = {q: _gaps(run)[2:] for q, run in ends.items()}
     expected = float(np.exp(np.log(gaps[10]).mean() - np.log(gaps[1]).mean())) - 1
@@ -106,7 +106,7 @@ def deliver(
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
     spool = Spool(folder, ABOUT | {"tracking_uri": uri, "study": study and yaml.safe_dump(study)})
     for q, end in reached.items():
-        rows = zotune.minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
+        rows = minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
         points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
         trial = {"trial": f"t{q}", "time": 10**12}
         params = params_of(settings | {"q": q})

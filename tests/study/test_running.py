@@ -24,7 +24,7 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
-from tests.instrument import plain_study
+from tests.instrument import minimize, plain_study
 from tests.marked import marked, new_mark
 from tests.servers import Server, wait_for
 from tests.solo import reported
@@ -139,7 +139,7 @@ def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
     alone = plain_study(**SMALL | {"space": space, "replicates_as": "trials"}).run(
         tracking_uri="none", storage_path=tmp_path
     )
-    together = zotune.minimize(SMALL["problem"], q=12, budget=96, replicates=2).x
+    together = minimize(SMALL["problem"], q=12, budget=96, replicates=2).x
     assert len(alone) == 2
     for at in range(2):
         run = zotune.load_run(alone[at])

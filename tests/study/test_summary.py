@@ -16,6 +16,7 @@ from ray.tune import Checkpoint
 from rich.console import Console
 
 import zotune
+from tests.instrument import minimize
 from zotune.cli.summary import MOST_DRAWN, Summary, best_table
 from zotune.core.names import STATE_FILE
 from zotune.objectives import complete_problem
@@ -196,10 +197,10 @@ def drawn(
     for dim in dims:
         for q in (1, 5):
             problem = {"name": "quadratic", "dim": dim}
-            run = zotune.minimize(problem, estimator="avg", q=q, budget=50)
+            run = minimize(problem, estimator="avg", q=q, budget=50)
             one = result(f"{dim}-{q}", run.rows[-1]["loss"], problem=problem, q=q)
             path = tmp_path / f"{dim}-{q}" / STATE_FILE
-            zotune.minimize(problem, estimator="avg", q=q, budget=50, checkpoint=path)
+            minimize(problem, estimator="avg", q=q, budget=50, checkpoint=path)
             one.checkpoint = Checkpoint.from_directory(path.parent)
             results.append(one)
     figures: list[Figure] = []
@@ -239,7 +240,7 @@ def launched(folder: Path, *runs: tuple[Any, int]) -> Path:
         trial = folder / f"trial_{at}" / "checkpoint_000000"
         trial.mkdir(parents=True)
         path = trial / STATE_FILE
-        zotune.minimize(problem, estimator="align", q=10, budget=budget, checkpoint=path)
+        minimize(problem, estimator="align", q=10, budget=budget, checkpoint=path)
     return folder
 
 

@@ -245,7 +245,8 @@ CLUSTER = """
     torch.set_num_threads(1)  # as a trial with one CPU has it; products round by their threads
     for result in results:
         q = result.config["q"]
-        alone = zotune.minimize(config["problem"], on_report=print, q=q, budget=400)
+        told = {"estimator": "align", "q": q, "budget": 400}
+        alone = zotune.minimize(config["problem"], on_report=print, **told)
         assert zotune.load_run(result).rows == alone.rows
     print("moved")
     command = [sys.executable, "-m", "zotune.cli", "run", "smoke", "--address", cluster.address]

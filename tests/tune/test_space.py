@@ -27,9 +27,9 @@ def draws(space: dict[str, Any], n: int = 200) -> list[dict[str, Any]]:
     ("options", "most"),
     [
         ({"dim": 50, "budget": 1000}, 50),
-        ({"dim": 50, "budget": 30}, 30),
-        ({"dim": 50, "budget": 30, "count": "evaluations"}, 29),
-        ({"dim": 50, "budget": 30, "count": "evaluations", "difference": "central"}, 15),
+        ({"dim": 50, "budget": 30, "count": "directions"}, 30),
+        ({"dim": 50, "budget": 30}, 29),
+        ({"dim": 50, "budget": 30, "difference": "central"}, 15),
         ({"dim": 1, "budget": 30}, 1),
     ],
 )
