@@ -81,8 +81,7 @@ def written_report(
 
 def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Configuration]:
     """Configurations that were run in this process, by estimator and q."""
-    instrument = {"update": "sgd", "step": "theory", "count": "directions"}
-    given = {"budget": 200, "replicates": 4, **instrument} | settings
+    given = {"budget": 200, "replicates": 4} | settings
     return [
         Configuration((from_run(minimize(problem, estimator=estimator, q=size, **given)),))
         for estimator in ("avg", "align")
