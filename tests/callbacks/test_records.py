@@ -32,7 +32,7 @@ def a_trial(
 ) -> Trial:
     register_trainable(trainable.__name__, trainable)
     known: dict[str, Any] = {
-        "config": {"problem": {"name": "quadratic"}, "budget": 100, "q": 5},
+        "config": {"problem": {"name": "quadratic"}, "budget": 100, "estimator": "align", "q": 5},
         "evaluated_params": {"q": 5},
     }
     trial = Trial(trainable.__name__, trial_id="t1", **(known | changes))
@@ -62,7 +62,9 @@ def test_groups_say_estimator_and_q_and_the_update_where_it_was_searched() -> No
     trial = a_trial(evaluated_params={"q": 5, "eta": 0.1})
     assert group_of(trial, settings_of(trial)) == "align q=5"
     searched = {"update": "adam", "eta": 0.1}
-    trial = a_trial(config={"problem": "quadratic", "budget": 100, "q": 5, **searched})
+    trial = a_trial(
+        config={"problem": "quadratic", "budget": 100, "estimator": "align", "q": 5, **searched}
+    )
     assert group_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam"
     assert name_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam eta=0.1"
     assert group_of(a_trial(Theirs, config={"lr": 1}), {"lr": 1}) == ""

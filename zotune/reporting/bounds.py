@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
 from zotune.errors import ConfigError, ZotuneError
+from zotune.estimators import ESTIMATORS
 from zotune.theory import (
     CONVEX,
     NONCONVEX,
@@ -76,6 +77,8 @@ def bound_of(series: Configuration) -> Bound:
     guarantee = _GUARANTEES[regime](config, objective)
     if series.q is None:
         raise NoBoundError(f"the theorem is about a fixed q, and here it is {series.block}")
+    if config["estimator"] not in ESTIMATORS:
+        raise NoBoundError(f"no theorem is about the estimator {config['estimator']}")
     q, budget = series.q, _budget(config)
     how = method(config["estimator"], objective.dim, config["directions"])
     grid = [k * series.budget // POINTS for k in range(1, POINTS + 1)]
