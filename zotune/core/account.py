@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ class Entry:
     begun: bool = False
     rungs: dict[int, float] = field(default_factory=dict)
     """The loss at each rung of a race."""
+    best: float = inf
+    """The lowest loss up to the last of these rungs."""
+    joins: tuple[int, str] | None = None
+    """A position at which the trial goes on from a better point, and the file that has it."""
 
     @property
     def may_reach(self) -> int:
@@ -183,10 +188,14 @@ class Account:
         if self.of(trial).reserved:
             self._record({"trial": trial, "ended": True})
 
-    def rung(self, trial: str, rung: int, loss: float) -> None:
-        """Note the loss of a trial at a rung; the first note counts."""
+    def rung(self, trial: str, rung: int, loss: float, best: float = inf) -> None:
+        """Note the loss of a trial at a rung, and its lowest one; the first note counts."""
         if rung not in self.of(trial).rungs:
-            self._record({"trial": trial, "rung": rung, "loss": loss})
+            self._record({"trial": trial, "rung": rung, "loss": loss, "best": best})
+
+    def join(self, trial: str, position: int, file: str) -> None:
+        """Let a trial go on from a better point once it has come to a position."""
+        self._record({"trial": trial, "join": [position, file]})
 
     def _record(self, event: Event) -> None:
         if self.file is not None:
@@ -213,6 +222,9 @@ class Account:
             entry.reserved = 0
         if "rung" in event:
             entry.rungs.setdefault(event["rung"], event["loss"])
+            entry.best = min(entry.best, event.get("best", inf))
+        if "join" in event:
+            entry.joins = (int(event["join"][0]), str(event["join"][1]))
 
 
 def balance_of(folder: Path) -> Balance:

@@ -184,7 +184,7 @@ class Lane:
             q = self.blocks.next(state.steps, None)
         if not self.searches:
             return self.budget.block(state.ledger, q)
-        left = self.config.budget - self.spent(state)
+        left = self.budget.limit - self.spent(state)
         while q and self._cost(q, known=CENTER in state.memory) > left:
             q = min(q - 1, left)
         return q
@@ -315,7 +315,7 @@ class Lane:
         try:
             eta = next(search)
             while True:
-                if self.config.budget - self.spent(state) < 1:
+                if self.budget.limit - self.spent(state) < 1:
                     eta = search.send(inf)
                     continue
                 trial = self.iterate.attempt(state, view, block, c, eta * factor, self.motion)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from zotune.config import Config
 from zotune.core.account import Balance
 from zotune.errors import ConfigError
-from zotune.study.racing import Plan, plan
+from zotune.study.points import PROBLEM, Point, draws_batches, located
+from zotune.study.racing import CHOOSES, Plan, plan
 from zotune.study.studyfile import Complaint
 
 if TYPE_CHECKING:
@@ -36,10 +40,40 @@ def without_race(study: Study) -> Study:
 
 
 def race_plan(study: Study) -> Plan:
-    """The rungs of a study's race."""
+    """The rungs of a study's race, with the run that chooses everything where it may join."""
     racers = without_race(study)
-    total = (study.total or 0) // study.replicates
-    return plan(total, racers.size, step=racers.largest_step, every=study.report_every)
+    rungs = partial(
+        plan,
+        (study.total or 0) // study.replicates,
+        racers.size,
+        step=racers.largest_step,
+        every=study.report_every,
+    )
+    if study.search.auto is None and _auto_may_join(study):
+        with suppress(ConfigError):  # a total that is too small for one more
+            return rungs(auto=True)
+    return rungs(auto=bool(study.search.auto))
+
+
+def _auto_may_join(study: Study) -> bool:
+    """Whether the run that chooses everything minimises what the configurations do."""
+    one_problem = not any(key.startswith(PROBLEM) for key in study.space)
+    return one_problem and not draws_batches(located(study.problem))
+
+
+def _some_choose(study: Study) -> bool:
+    """Whether a configuration of the space chooses everything by itself already."""
+    racers = without_race(study)
+    return any(c.chooses for p in racers.partition[0] for c in racers.extremes(p))
+
+
+def auto_point(study: Study) -> Point:
+    """The trial of a race that chooses everything by itself; empty where none does."""
+    budget = race_plan(study).auto
+    if budget is None:
+        return {}
+    others = {key: Config.model_fields[key].default for key in study.space}
+    return {**others, **CHOOSES, "budget": min(study.budget, budget)}
 
 
 def least(study: Study) -> int:
@@ -70,8 +104,14 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("replicates_as",), "a race compares configurations whole; use rows")
     if study.scheduler != "none":
         yield Complaint(("scheduler",), f"a race is its own scheduler; leave {study.scheduler} out")
-    if any(value == "auto" for value in _values(study, "update")):
-        yield Complaint(at, "a race cannot take back what update: auto plans with; leave it out")
+    if _some_choose(study):
+        yield Complaint(at, "a race has a run with update: auto by itself; leave it out of space")
+    if study.search.auto and not _auto_may_join(study):
+        yield Complaint(
+            ("search", "auto"),
+            "the run that chooses everything is for one deterministic or noisy function of a "
+            "vector, not for mini-batches, models or several problems; leave auto out",
+        )
     try:
         race_plan(study)
     except ConfigError as error:

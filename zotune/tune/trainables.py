@@ -26,6 +26,7 @@ from zotune.core.names import (
 )
 from zotune.core.state import State
 from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.objectives import (
     AnyObjective,
     Objective,
@@ -33,12 +34,12 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.checkpoint import charged_in, load_loop, save_loop
+from zotune.runs.checkpoint import charged_in, load_loop, load_state, save_loop
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
 from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
-from zotune.tune.grants import charged, granted, limit, looked
+from zotune.tune.grants import charged, granted, joins, limit, looked
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 
@@ -106,6 +107,7 @@ class ZOTrainable(tune.Trainable):
         row: dict[str, Any]
         if self._limited:
             limit(loop, granted(*self._named()))
+            self._join()
         state, row = loop.report(loop.advance_to_report(self._current()))
         before, self._charged = self._charged, charged(loop, state)
         self._state = state
@@ -124,15 +126,12 @@ class ZOTrainable(tune.Trainable):
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
-        notes = {"sent": self._sent, "seconds": self._seconds}
+        notes = {"sent": self._sent, "seconds": self._seconds, "joined": self._joined}
         save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
-        file = Path(checkpoint, STATE_FILE)
-        self._charged = charged_in(file)
-        self._state, notes = load_loop(self._loop, file)
-        self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
+        self._sent = self._go_on_from(Path(checkpoint, STATE_FILE))["sent"]
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
@@ -141,7 +140,7 @@ class ZOTrainable(tune.Trainable):
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent, self._seconds = -1, 0.0
-        self._charged = 0
+        self._charged = self._joined = 0
         self._wanted: bool | None = None
 
     def _alone(self, config: Config) -> Loop:
@@ -167,9 +166,27 @@ class ZOTrainable(tune.Trainable):
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
-            self._charged = charged_in(Path(before)) if before else 0
-            self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
+            if before is None:
+                self._state, self._charged = self._loop.init(), 0
+            else:
+                self._go_on_from(Path(before))
+        assert self._state is not None  # one of the two has made it
         return self._state
+
+    def _go_on_from(self, file: Path) -> dict[str, Any]:
+        """Take up a checkpoint's state; the notes that were saved with it."""
+        self._charged = charged_in(file)
+        self._state, notes = load_loop(self._loop, file)
+        self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
+        return notes
+
+    def _join(self) -> None:
+        """Go on from the point that the driver has named, once the trial has come that far."""
+        state, told = self._current(), joins(*self._named())
+        if told is None or not self._joined < told[0] <= self._charged:
+            return
+        self._state = joined(self._loop, state, load_state(told[1])[0])
+        self._joined = told[0]
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}
