@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import zotune
 from zotune.bench.tuning.rehearsal import race
 from zotune.config import parse_config
-from zotune.core.account import Account, Entry, balance_of
+from zotune.core.account import Account, Entry, spent_in
 from zotune.core.names import ACCOUNT_FILE, RUNNING
 from zotune.errors import ConfigError
 from zotune.loop import Loop
@@ -125,8 +125,8 @@ def test_an_account_is_read_as_it_was_written_even_if_its_last_line_is_torn(tmp_
     assert again.entries == account.entries
     assert (again.left, again.limit) == (5, 100)
     again.report("a", 35, 40)
-    assert balance_of(tmp_path).charged == 40
-    assert balance_of(tmp_path).left == 60
+    assert spent_in(tmp_path).charged == 40
+    assert spent_in(tmp_path).left == 60
 
 
 def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
@@ -137,7 +137,7 @@ def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
     account.known("new_0", "same", ["new_0"])
     account.report("new_0", 10, 20)
     account.report("new_0", 20, 30)
-    assert (account.charged, account.balance.repeated, list(account.entries)) == (
+    assert (account.charged, account.spending.repeated, list(account.entries)) == (
         30,
         10,
         ["new_0"],

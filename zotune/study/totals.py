@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zotune.config import Config
-from zotune.core.account import Balance
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError
-from zotune.study.points import PROBLEM, Point, draws_batches, located
+from zotune.study.points import PROBLEM, Point, draws_batches, label, located, setting
 from zotune.study.racing import CHOOSES, Plan, plan
 from zotune.study.studyfile import Complaint
 
@@ -118,16 +118,44 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("total",), str(error))
 
 
-def total_lines(study: Study, balance: Balance) -> list[str]:
+def total_lines(study: Study, spending: Spending, missing: Sequence[str]) -> list[str]:
     """What became of the total, and what was left out for it; nothing without one."""
     if study.total is None:
         return []
-    again = f", {balance.repeated} repeated after a kill" if balance.repeated else ""
-    spent = balance.before + balance.charged
-    lines = [f"spent {spent} of a total of {study.total} {study.count}{again}"]
-    if waiting := study.size - balance.begun:
-        lines.append(f"not begun, because the total was spent: {waiting} of {study.size} trials")
-    return lines
+    with_before = f", {spending.before} of them by the launch before" if spending.before else ""
+    spent = spending.before + spending.charged
+    lines = [f"spent {spent} of a total of {study.total} {study.count}{with_before}"]
+    return [*lines, left_out_line(missing, study.size)] if missing else lines
+
+
+def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Trials of a study with a total that no configuration of these is of, in a person's words.
+
+    A search that chooses its points on the way has none that could be named; they are counted.
+    """
+    if study.total is None:
+        return []
+    configs = list(begun)
+    missing = [label(point) for point in study.trials if not any(_is_at(c, point) for c in configs)]
+    if study.trials or len(configs) >= study.size:
+        return missing
+    return [f"trial {at + 1}, not yet drawn" for at in range(len(configs), study.size)]
+
+
+def _is_at(config: Mapping[str, Any], point: Point) -> bool:
+    """Whether a configuration is the one of a point; records hold values as text."""
+    return all(str(setting(config, key)) == str(value) for key, value in point.items())
+
+
+def left_out_line(missing: Sequence[str], size: int) -> str:
+    """One sentence for them; long lists are cut."""
+    named = "; ".join(missing[:NAMED]) + ("; …" if len(missing) > NAMED else "")
+    many = f"{len(missing)} of {size} trials"
+    return f"not begun, because the total was spent: {many}: {named}"
+
+
+NAMED = 8
+"""Trials that are named in one line."""
 
 
 def _values(study: Study, key: str) -> list[Any]:
