@@ -207,6 +207,8 @@ def drawings(
         first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
     if len(series) > 1:
         found.append(best_so_far(series, name=f"{slug}price"))
+    if all(figures.SECONDS in one.points for one in chosen):
+        found.append(figures.curves(chosen, name=f"{slug}time", against=figures.SECONDS))
     if len({one.q for one in chosen}) > 1:
         found.append(figures.final(chosen, name=f"{slug}final"))
     if "eta" in searched(series):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
 from zotune.config import Config, parse_config
+from zotune.core.clock import timed
 from zotune.core.names import (
     CHARGED,
     CHARGED_BEFORE,
@@ -58,6 +58,8 @@ class ZOTrainable(tune.Trainable):
     _loop: Loop
     _state: State | None
     _charged: int
+    _joined: int
+    _seconds: float
 
     def setup(
         self,
@@ -103,23 +105,30 @@ class ZOTrainable(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run to the next report and return its row."""
-        loop, began = self._loop, monotonic()
-        row: dict[str, Any]
-        if self._limited:
-            limit(loop, granted(*self._named()))
-            self._join()
-        state, row = loop.report(loop.advance_to_report(self._current()))
+        loop = self._loop
+        state, row = self._advanced()
         before, self._charged = self._charged, charged(loop, state)
         self._state = state
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
-        self._seconds += monotonic() - began
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state)
         return row
+
+    def _advanced(self) -> tuple[State, dict[str, Any]]:
+        """The state at the next report and its row, timed."""
+        loop = self._loop
+        self._current()  # with the seconds of a checkpoint, or those that the start takes
+        with timed(self._seconds) as elapsed:
+            if self._limited:
+                limit(loop, granted(*self._named()))
+                self._join()
+            found = loop.report(loop.advance_to_report(self._current()))
+            self._seconds = elapsed()
+        return found
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state, whole or not at all, with what is needed to read it without us."""
@@ -167,7 +176,9 @@ class ZOTrainable(tune.Trainable):
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
             if before is None:
-                self._state, self._charged = self._loop.init(), 0
+                with timed() as elapsed:
+                    self._state, self._charged = self._loop.init(), 0
+                    self._seconds = elapsed()
             else:
                 self._go_on_from(Path(before))
         assert self._state is not None  # one of the two has made it
