@@ -92,6 +92,8 @@ def deliver(delivery: Delivery, *, give_up: float, follow: bool) -> str:
     while True:
         try:
             written = is_written(delivery.folder)
+            if written and follow:
+                delivery.watch()
             while delivery.advance():
                 deadline, pause = time.monotonic() + give_up, POLL
             if delivery.closed or not (written and follow):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from zotune.callbacks.machine_load import wants_metrics
 from zotune.callbacks.records import FAILED, FINISHED, KILLED
 from zotune.callbacks.session import Session, open_session, place_of
 from zotune.callbacks.stores import (
@@ -63,6 +64,8 @@ class MLflowCurves(Callback):
         study: text of the study file, stored with the summary.
         question: what the study asks, written into the summary.
         tags: for every run.
+        system_metrics: record the load of this machine (CPU, memory, disk, network, GPUs) with the
+            summary run; needs psutil. By ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING`` unless given.
         wait: seconds that the end of the experiment waits for the delivery, at most; a store that
             has not answered once is not waited for.
         spool: folder for points on their way; in the experiment's folder unless given.
@@ -77,6 +80,7 @@ class MLflowCurves(Callback):
         study: str | None = None,
         question: str | None = None,
         tags: Mapping[str, str] | None = None,
+        system_metrics: bool | None = None,
         wait: float = 60.0,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -88,6 +92,7 @@ class MLflowCurves(Callback):
             "study": study,
             "question": question,
             "tags": dict(tags or {}),
+            "system_metrics": wants_metrics(system_metrics),
         }
         self._wait = wait
         self._folder = None if spool is None else str(Path(spool).absolute())
@@ -136,7 +141,7 @@ class MLflowCurves(Callback):
         """Ask its worker for curve points; write down the trial and its configuration."""
         ask_for_curves(place_of(trial)[1])
         session = self._opened(trials)
-        session.write(session.ledger.start(trial))
+        session.write(session.journal.start(trial))
 
     @_harmless
     def on_trial_result(
@@ -150,7 +155,7 @@ class MLflowCurves(Callback):
         """Write down the points of a result, synced; take them out for those who come after."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
-        session.write(session.ledger.result(trial, result, curve))
+        session.write(session.journal.result(trial, result, curve))
 
     @_harmless
     def on_trial_complete(
@@ -158,7 +163,7 @@ class MLflowCurves(Callback):
     ) -> None:
         """Write down that the trial has ended, by itself or stopped by Tune."""
         session = self._opened(trials)
-        session.write(session.ledger.end(trial, FINISHED))
+        session.write(session.journal.end(trial, FINISHED))
 
     @_harmless
     def on_trial_error(
@@ -166,7 +171,7 @@ class MLflowCurves(Callback):
     ) -> None:
         """Write down that the trial has failed, and why."""
         session = self._opened(trials)
-        session.write(session.ledger.end(trial, FAILED))
+        session.write(session.journal.end(trial, FAILED))
 
     @_harmless
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
@@ -177,10 +182,10 @@ class MLflowCurves(Callback):
         if session is None:
             return
         for trial in trials:
-            if session.ledger.is_open(trial):
+            if session.journal.is_open(trial):
                 status = FAILED if trial.status == Trial.ERROR else KILLED
-                session.write(session.ledger.end(trial, status))
-        session.write([session.ledger.close()])
+                session.write(session.journal.end(trial, status))
+        session.write([session.journal.close()])
         session.finish(self._wait)
         if said := session.where_to_look():
             print(said)

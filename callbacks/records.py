@@ -130,16 +130,49 @@ def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ())
 
     Tune tells what it has drawn itself; ``axes`` are further keys that the trials differ in.
     """
+    named = {**_known(settings), **searched_by(trial, settings, axes)}
+    return without_credentials(_words(named) or str(trial))[:KEY_LENGTH]
+
+
+def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
+    """The group of a trial on a page: ``avg q=10``, with the update where it was searched.
+
+    Trials that are replicates of one configuration are a group, which is shown by its mean; their
+    name has everything that was searched but the replicate. Empty for trials of others.
+    """
+    known, searched = _known(settings), searched_by(trial, settings, axes)
+    if not known:
+        return ""
+    if "replicate" in searched:
+        more = {key: value for key, value in searched.items() if key != "replicate"}
+    else:
+        more = {key: searched[key] for key in ("update",) if key in searched}
+    return without_credentials(_words({**known, **more}))[:KEY_LENGTH]
+
+
+def searched_by(
+    trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()
+) -> dict[str, Any]:
+    """What was searched, and the trial's values of it; rules of q count as q."""
     drawn = {key.replace("/", "."): value for key, value in flat(trial.evaluated_params, "/")}
-    values = dict(flat(settings))
-    searched = drawn | {key: values[key] for key in axes if key in values}
-    known = {key: settings[key] for key in ("estimator", "q") if key in settings}
+    values = dict(flat(settings)) | dict(settings)
+    found = drawn | {key: values[key] for key in axes if key in values}
+    return {key: value for key, value in found.items() if not key.startswith("q.")}
+
+
+def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: settings[key] for key in ("estimator", "q") if key in settings}
+
+
+def _words(named: Mapping[str, Any]) -> str:
+    """Settings as a person says them: an estimator and an update by their names alone."""
     parts = []
-    for key, value in {**known, **searched}.items():
+    for key, value in named.items():
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        parts.append(text if key == "estimator" else f"{key}={text}")
-    name = " ".join(parts) or str(trial)
-    return without_credentials(name)[:KEY_LENGTH]
+        if isinstance(value, Mapping) and "rule" in value:
+            text = str(value["rule"])
+        parts.append(text if key in ("estimator", "update") else f"{key}={text}")
+    return " ".join(parts)
 
 
 def last_line(error: str) -> str:

@@ -12,9 +12,11 @@ import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zotune.callbacks.page import Page, prepare_page, trial_runs
+from zotune.callbacks.launches import launch_starts
+from zotune.callbacks.page import Page, prepare_page
 from zotune.callbacks.stores import (
     QUIET,
     artifact_root,
@@ -26,7 +28,6 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.core.folders import private_folder
-from zotune.core.names import LAUNCH_TAG
 from zotune.core.processes import stoppable, supervised
 from zotune.errors import ConfigError, ZotuneError, nearest
 
@@ -64,13 +65,9 @@ def page_of(
         launches: ids, or ``all``; the newest of each study unless given.
         shows_all: show runs that end above their start, too.
     """
-    uri = resolve_uri(tracking_uri)
-    if is_absent(uri):
-        raise ConfigError(
-            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
-        )
+    uri = require_store(tracking_uri)
     client = open_client(uri)
-    known = _launches(client)
+    known = _launches(client, studies)
     if not known:
         raise ConfigError(f"no launch of a study is in {without_credentials(uri)}; run one first")
     chosen = [_known(name, known) for name in studies] or [next(iter(known))]
@@ -83,15 +80,28 @@ def page_of(
     return uri, prepare_page(client, ids, shown, shows_all=shows_all)
 
 
-def _launches(client: MlflowClient) -> dict[str, list[str]]:
-    """Launches by study, the newest first."""
-    names = {e.experiment_id: e.name for e in client.search_experiments()}
-    found: dict[str, list[str]] = {}
-    for run in trial_runs(client, list(names)):
-        theirs = found.setdefault(names[run.info.experiment_id], [])
-        if run.data.tags[LAUNCH_TAG] not in theirs:
-            theirs.append(run.data.tags[LAUNCH_TAG])
-    return found
+def require_store(tracking_uri: str | None) -> str:
+    """The full address of a store; a database that does not exist is refused, and not made."""
+    uri = resolve_uri(tracking_uri)
+    if is_absent(uri):
+        raise ConfigError(
+            f"no MLflow store at {database_of(uri)}; run a study here first, or give --tracking-uri"
+        )
+    return uri
+
+
+def _launches(client: MlflowClient, studies: Sequence[str]) -> dict[str, list[str]]:
+    """Launches by study, the newest first; of the named studies alone where all of them are there.
+
+    Where one is not, the others are wanted for the message.
+    """
+    every = {e.name: e.experiment_id for e in client.search_experiments()}
+    named = {name: every[name] for name in studies if name in every}
+    chosen = named if named and len(named) == len(set(studies)) else every
+    starts = {name: launch_starts(client, place) for name, place in chosen.items()}
+    known = [(name, theirs) for name, theirs in starts.items() if theirs]
+    known.sort(key=lambda item: -max(item[1].values()))
+    return {name: list(theirs) for name, theirs in known}
 
 
 def _known(name: str, known: dict[str, list[str]]) -> str:
@@ -134,16 +144,23 @@ def show(
     if port is not None and not is_server(resolve_uri(tracking_uri)):
         require_free(port)
     with stoppable() as stop:
-        uri, page = page_of(studies, tracking_uri, launches, shows_all=shows_all)
+        uri = require_store(tracking_uri)
+        prepare = partial(page_of, studies, uri, launches, shows_all=shows_all)
         if is_server(uri):
-            _offer(console, without_credentials(uri).rstrip("/"), page, opens)
+            _offer(console, without_credentials(uri).rstrip("/"), prepare()[1], opens)
             return
+        prepared: list[Page] = []
         with (
             console.status("starting MLflow's server, which takes a while") as status,
-            served(uri, port, check=stop.check) as address,
+            served(
+                uri,
+                port,
+                check=stop.check,
+                meanwhile=lambda: prepared.append(prepare()[1]),
+            ) as address,
         ):
             status.stop()
-            _offer(console, address, page, opens)
+            _offer(console, address, prepared[0], opens)
             console.print("Ctrl-C ends the server", highlight=False)
             while True:
                 stop.check()
@@ -151,7 +168,7 @@ def show(
 
 
 def _offer(console: Console, server: str, page: Page, opens: bool) -> None:
-    for line in (f"page: {server}{page.path}", page.notice):
+    for line in (f"page: {server}{page.path}", page.notice, page.problem):
         if line:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
     if opens:
@@ -165,11 +182,16 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def served(
-    uri: str, port: int | None = None, *, check: Callable[[], None] = lambda: None
+    uri: str,
+    port: int | None = None,
+    *,
+    check: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """MLflow's server on a store, on loopback only, as long as the context lasts; its address.
 
-    ``check`` is called while the server starts, and may raise.
+    ``check`` is called while the server starts, and may raise. So may ``meanwhile``, which is
+    called once, as soon as the server's process has begun: its imports take seconds.
     """
     port = port or free_port()
     told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
@@ -183,6 +205,7 @@ def served(
         env=environment,
         cwd=None if root is None else private_folder(),  # modules beside a store are not imported
     ) as process:
+        meanwhile()
         _wait(address, process, check)
         yield address
 

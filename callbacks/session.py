@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from zotune.callbacks.ledger import Ledger
+from zotune.callbacks.journal import Journal
 from zotune.callbacks.records import POINTS
 from zotune.callbacks.spool import (
     ABOUT,
@@ -73,9 +73,9 @@ def open_session(
 
 def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
     """The session of a spool; a study's launch that starts over finds what it had begun."""
-    ledger = Ledger(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
-    session = Session(spool, ledger, uri)
-    session.write(ledger.leave_out(living))
+    journal = Journal(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
+    session = Session(spool, journal, uri)
+    session.write(journal.leave_out(living))
     return session
 
 
@@ -125,7 +125,7 @@ class Session:
     """Writes records down and keeps a process alive that delivers them."""
 
     spool: Spool
-    ledger: Ledger
+    journal: Journal
     uri: str
     """With its credentials; it goes to the deliverer by the environment, and nowhere else."""
     _child: subprocess.Popen[bytes] | None = None
@@ -179,7 +179,7 @@ class Session:
         if not self.is_delivered():
             logger.warning(self.left())
         elif why := read_json(self.spool.folder / DELIVERED).get("page_problem"):
-            logger.warning(f"MLflow: all curves are delivered; their page is not prepared ({why})")
+            logger.warning(f"MLflow: all curves are delivered; {why}")
 
     def where_to_look(self) -> str:
         """What to open or to type to see the curves; empty for a study, which says it itself."""

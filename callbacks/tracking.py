@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zotune.callbacks.page import COLOUR, KIND, colour, prepare_page
+from zotune.callbacks.colours import COLOUR, colour
+from zotune.callbacks.launches import runs_of_launch
+from zotune.callbacks.machine_load import end_watch, watch_machine
+from zotune.callbacks.page import plain_page, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
     ENDED,
@@ -38,10 +41,19 @@ from zotune.callbacks.stores import (
     open_client,
     without_credentials,
 )
-from zotune.core.names import LAUNCH_TAG, POINT_TAG, STATUS_TAG, TRIAL_TAG
+from zotune.core.names import (
+    GROUP_TAG,
+    KIND_TAG,
+    LAUNCH_GROUP_TAG,
+    LAUNCH_TAG,
+    POINT_TAG,
+    STATUS_TAG,
+    TRIAL_TAG,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
     from mlflow.tracking import MlflowClient
 
 BATCH, FEW = 1000, 100
@@ -86,7 +98,7 @@ class Delivery:
     page: str = ""
     """Where on a server of the store the launch's curves are shown, once it has ended."""
     page_problem: str = ""
-    """Why there is no such page; the curves are there all the same."""
+    """Why it may not be the page that was wanted; the curves are there all the same."""
 
     def __post_init__(self) -> None:
         self.about = read_json(self.folder / ABOUT)
@@ -94,6 +106,7 @@ class Delivery:
         self._experiment = ""
         self._runs: dict[str, TrackedRun] = {}
         self._open: set[str] = set()
+        self._monitor: SystemMetricsMonitor | None = None
 
     def connect(self) -> MlflowClient:
         """Open the store and find the runs of the launch; everything is read anew."""
@@ -102,11 +115,16 @@ class Delivery:
             self._experiment = experiment_id(client, self.uri, self.about["experiment"])
             self._runs = {
                 run.data.tags.get(TRIAL_TAG, ""): _tracked(run)
-                for run in _runs_of(client, self._experiment, self.about["launch_id"])
-                if run.data.tags.get(KIND) != SUPERSEDED
+                for run in runs_of_launch(client, self._experiment, self.about["launch_id"])
+                if run.data.tags.get(KIND_TAG) != SUPERSEDED
             }
             self._client, self.answered = client, True
         return self._client
+
+    def watch(self) -> None:
+        """Record the load of this machine with the launch, once, where that was asked for."""
+        if self._monitor is None and self.about.get("system_metrics"):
+            self._monitor = watch_machine(self._summary(self.connect()), self.uri)
 
     def forget(self) -> None:
         """After an error: trust nothing but the store."""
@@ -148,6 +166,9 @@ class Delivery:
         from zotune.callbacks.summary_run import write_summary
 
         client = self.connect()
+        if self._monitor is not None:
+            end_watch(self._monitor)
+            self._monitor = None
         for trial in sorted(self._open):
             run = self._runs[trial]
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
@@ -158,12 +179,13 @@ class Delivery:
         self._prepare_page(client)
 
     def _prepare_page(self, client: MlflowClient) -> None:
-        """Prepare the launch's page, or note why a store that answers has none."""
+        """Prepare the launch's page, or note why a store that answers has none of ours."""
+        place = [self._experiment], [self.about["launch_id"]]
         try:
-            self.page = prepare_page(client, [self._experiment], [self.about["launch_id"]]).path
+            page = prepare_page(client, *place)
         except Exception as error:
-            client.get_experiment(self._experiment)  # raises where nothing answers
-            self.page_problem = without_credentials(f"{type(error).__name__}: {error}")[:300]
+            page = plain_page(client, *place, error)
+        self.page, self.page_problem = page.path, page.problem
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
@@ -183,7 +205,7 @@ class Delivery:
         if run is not None:
             client.set_tag(run.id, STATUS_TAG, SUPERSEDED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
-            client.set_tag(run.id, KIND, SUPERSEDED)  # the last, as the run is not found by it
+            client.set_tag(run.id, KIND_TAG, SUPERSEDED)  # the last, as the run is not found by it
 
     def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         run = self._run(client, trial, records)
@@ -220,6 +242,9 @@ class Delivery:
         tags = self._tags_of("trial") | {TRIAL_TAG: trial}
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
+        if group := started.get("group"):
+            of_launch = f"{group} of {self.about['launch_id']}"
+            tags |= {GROUP_TAG: group, LAUNCH_GROUP_TAG: of_launch}
         if self.about.get("nested"):
             tags["mlflow.parentRunId"] = self._summary(client)
         made = client.create_run(
@@ -238,7 +263,7 @@ class Delivery:
         return self._runs[""].id
 
     def _tags_of(self, kind: str) -> dict[str, str]:
-        return {**self.about.get("tags", {}), LAUNCH_TAG: self.about["launch_id"], KIND: kind}
+        return {**self.about.get("tags", {}), LAUNCH_TAG: self.about["launch_id"], KIND_TAG: kind}
 
     def _params(self, client: MlflowClient, run: TrackedRun, params: dict[str, str]) -> None:
         """Params that the run lacks; one that has changed since (as in PBT) becomes a tag."""
@@ -302,19 +327,6 @@ def _metrics(points: list[Point], start: int) -> list[Any]:
     from mlflow.entities import Metric
 
     return [Metric(k, v, start + step, step) for step, values in points for k, v in values.items()]
-
-
-def _runs_of(client: MlflowClient, experiment: str, launch: str) -> Iterator[Run]:
-    token: str | None = ""
-    while token is not None:
-        page = client.search_runs(
-            [experiment],
-            f"tags.`{LAUNCH_TAG}` = '{launch}'",
-            max_results=1000,
-            page_token=token or None,
-        )
-        yield from page
-        token = page.token or None
 
 
 def _tracked(run: Run) -> TrackedRun:

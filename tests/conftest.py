@@ -13,6 +13,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
+from zotune.clusters.own_ray import LOCAL, started
 from zotune.clusters.tokens import own_token
 
 for number in (signal.SIGINT, signal.SIGHUP):
@@ -60,17 +61,6 @@ QUIET = {
 @pytest.fixture(scope="session")
 def shared_ray() -> Iterator[None]:
     """One Ray for all tests of a worker: two CPUs, and a GPU that is not there."""
-    import ray
-
     os.environ.update(QUIET)
-    with own_token():
-        ray.init(
-            address="local",
-            num_cpus=2,
-            num_gpus=1,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
+    with own_token(), started(LOCAL, cpus=2, num_gpus=1, include_dashboard=False):
         yield
-        ray.shutdown()

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from zotune import addresses
+
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 ACROSS = {"copy_", "to", "__getitem__", "__setitem__", "cpu", "type_as", "set_", "is_same_size"}
 """Operations that take tensors of two devices on CUDA as well."""
@@ -151,6 +153,7 @@ class Generator(REAL_GENERATOR):
 def pretended() -> Iterator[torch.device]:
     """A device of type ``cuda`` as long as the context lasts."""
     with pytest.MonkeyPatch.context() as patch, Pretend():
-        patch.setattr(torch, "Generator", Generator)
+        for module in (torch, addresses.torch):  # the latter keeps what it has once looked up
+            patch.setattr(module, "Generator", Generator)
         patch.setattr(torch.cuda, "mem_get_info", lambda device=None: (2**34, 2**34))
         yield CUDA

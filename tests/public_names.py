@@ -79,7 +79,7 @@ def settings() -> Iterator[str]:
 
 def row_keys() -> Iterator[str]:
     """Keys of a result row."""
-    return (f"row {key}" for key in zotune.minimize("quadratic", q=1, budget=2).rows[-1])
+    return (f"row {key}" for key in zotune.minimize("quadratic", q=1, budget=4).rows[-1])
 
 
 def commands(group: click.Group, words: str = "zotune") -> Iterator[str]:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.weights.toy import Toy
+from zotune.choosing import resolve
 from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
@@ -107,9 +109,80 @@ def test_bounds_that_cannot_be_are_refused(bounds: Any, message: str) -> None:
         zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=bounds)
 
 
-def test_bounds_are_not_ignored_by_the_instrument() -> None:
-    with pytest.raises(ConfigError, match="bounds need update='auto'"):
-        zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=(0, 1), q=2)
+@given(
+    dim=st.integers(1, 6),
+    seed=st.integers(0, 20),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+    settings=st.fixed_dictionaries(
+        {"estimator": st.sampled_from(["avg", "align", "align-diag", "align-memory"])},
+        optional={
+            "q": st.integers(1, 6),
+            "update": st.sampled_from(["sgd", "momentum", "nesterov", "adam", "sign", "lbfgs"]),
+            "step": st.sampled_from(["auto", "normalized", "constant", "theory"]),
+            "directions": st.sampled_from(["sphere", "rademacher", "orthogonal", "coordinate"]),
+            "difference": st.just("central"),
+            "mu": st.sampled_from([1e-3, 0.3]),
+            "replicates": st.just(2),
+            "diagnostics": st.just(True),
+        },
+    ),
+)
+def test_a_chosen_estimator_keeps_points_and_probes_inside_the_bounds(
+    dim: int, seed: int, dtype: torch.dtype, settings: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(dim) < 0.2, -np.inf, rng.normal(size=dim))
+    high = np.where(np.isinf(low), 1.0, low) + rng.uniform(0.01, 2, size=dim)
+    goal = torch.from_numpy(rng.normal(size=dim) * 3)
+
+    def f(x: Tensor) -> Tensor:
+        assert (low <= x.double().numpy()).all()
+        assert (x.double().numpy() <= high).all()
+        return ((x.double() - goal) ** 2).sum()
+
+    settings = {**settings, "q": min(settings.get("q", 1), dim)}
+    bent = settings.get("update") in ("adam", "sign", "lbfgs")
+    if settings.get("step") == "theory" and (bent or settings["estimator"] == "align-memory"):
+        settings["step"] = "auto"
+    settings |= {"eta": 0.1} if settings.get("step") == "constant" else {}
+    start = rng.normal(size=dim)  # maybe outside
+    box = zotune.objective(f, dim, start=start, bounds=(low, high), L=2.0, dtype=dtype)
+    run = zotune.minimize(box, budget=60, **settings)
+    assert 0 < run.spent <= 60
+    for x in (*run.x, run.best_x):
+        f(x)
+    assert run.best_loss == pytest.approx(float(f(run.best_x)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"estimator": "align"},
+        {"estimator": "align", "difference": "central"},
+        {"estimator": "align", "q": 2},
+        {"estimator": "avg"},
+        {"update": "nesterov"},
+        {"step": "theory"},
+        {"eta": 0.05},
+    ],
+)
+def test_bounded_steps_find_the_lowest_point_inside(settings: dict[str, Any]) -> None:
+    """Whose first two coordinates are at bounds, and whose others are not."""
+    low, high = np.zeros(5), np.array([1.0, 1.0, 5.0, 5.0, 5.0])
+    goal = torch.tensor([3.0, -2.0, 1.0, 2.0, 3.0], dtype=torch.float64)
+    weight = torch.tensor([1.0, 2.0, 3.0, 1.0, 2.0], dtype=torch.float64)
+    run = zotune.minimize(
+        lambda x: (weight * (x - goal) ** 2).sum(), [0.5] * 5, budget=900, bounds=(low, high),
+        **settings,
+    )  # fmt: skip
+    assert run.best_x.tolist() == pytest.approx([1.0, 0.0, 1.0, 2.0, 3.0], abs=0.02)
+
+
+def test_bounds_that_a_run_cannot_keep_are_refused() -> None:
+    with pytest.raises(ConfigError, match="bounds need blocks of directions that fit in memory"):
+        zotune.minimize(banana, [0.5, 0.5], budget=20, bounds=(0, 1), q=2, block_bytes=20)
+    with pytest.raises(ConfigError, match="bounds are for vectors, and these are weights"):
+        zotune.minimize(Toy(), budget=20, bounds=(0, 1))
 
 
 def test_evaluations_that_fail_are_rejected_points_and_counted() -> None:
@@ -361,20 +434,129 @@ def test_arrays_can_be_asked_for_by_name() -> None:
         zotune.minimize("quadratic", budget=20, array="numpy")
 
 
-def test_an_update_is_not_chosen_for_a_step_that_was_told() -> None:
-    with pytest.raises(ConfigError, match="update 'auto' chooses the step as well"):
-        zotune.minimize(banana, [0.0, 0.0], budget=20, update="auto", step="theory")
-
-
 def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
-    settings = {"budget": 600, "update": "auto", "step": "auto", "count": "evaluations"}
-    full = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="align", q="auto")
+    full = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="align")
     assert full.chosen["q"].startswith("2: the budget covers 200 full blocks")
     assert full.chosen["update"].startswith("lbfgs: ")
     assert full.best_loss < 1e-4
-    few = zotune.minimize(banana, [0.0, 0.0], **settings, estimator="avg", q="auto")
+    few = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="avg")
     assert few.chosen["update"].startswith("sgd: ")
     assert few.rows[-1]["loss"] < few.rows[0]["loss"]
+    assert repr(few).startswith("Run(avg q=2, exhausted after 599 of 600 evaluations")
+    assert few.config.q == "auto"
+
+
+@pytest.mark.parametrize("key", ["estimator", "q", "update", "step"])
+def test_a_default_that_is_stated_changes_nothing(key: str) -> None:
+    said = zotune.minimize(banana, [0.0, 0.0], budget=60, **{key: "auto"})
+    assert torch.equal(said.x, zotune.minimize(banana, [0.0, 0.0], budget=60).x)
+    assert said.config.chooses
+    assert said.config.count == "evaluations"
+
+
+CHOSEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an averaging estimator": ({"estimator": "avg"}, {"q": 3, "update": "sgd"}),
+    "a projection": ({"estimator": "align"}, {"q": 9, "update": "lbfgs"}),
+    "a projection without the budget": ({"estimator": "align", "budget": 60}, {"q": 8}),
+    "a sum of projections": ({"estimator": "align-diag"}, {"q": 8, "update": "sgd"}),
+    "a small block": ({"q": 4}, {"estimator": "align", "update": "sgd"}),
+    "a block past the dimension": ({"q": 10}, {"estimator": "avg", "update": "sgd"}),
+    "a rule past the dimension": ({"q": {"rule": "growth", "most": 40}}, {"estimator": "avg"}),
+    "the theory's step": ({"step": "theory"}, {"estimator": "align", "q": 9, "update": "sgd"}),
+    "a decaying step": ({"step": "sqrt-decay", "eta": 0.1}, {"q": 9, "update": "sgd"}),
+    "quasi-Newton": ({"update": "lbfgs"}, {"estimator": "align", "q": 9}),
+    "quasi-Newton with less": ({"update": "lbfgs", "budget": 60}, {"q": 9}),
+    "adam": ({"update": "adam"}, {"estimator": "align", "q": 9}),
+    "a momentum": ({"momentum": 0.5}, {"estimator": "align", "update": "momentum"}),
+    "a radius": ({"mu": 1e-3}, {"estimator": "align", "q": 9, "update": "lbfgs"}),
+    "a schedule": ({"schedule": "cosine"}, {"estimator": "align", "update": "sgd"}),
+    "clipping": ({"clip": 1.0}, {"estimator": "avg", "q": 3, "update": "sgd"}),
+    "central differences": ({"difference": "central"}, {"q": 9, "update": "lbfgs"}),
+    "central ones without the budget": ({"difference": "central", "budget": 200}, {"q": 8}),
+    "a step of one's own": ({"eta": 0.1}, {"q": 9, "update": "sgd"}),
+    "a smoothness": ({"L": 2.0}, {"q": 9, "update": "sgd"}),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_each_setting_that_is_not_given_goes_with_those_that_are(case: str) -> None:
+    given, wanted = CHOSEN[case]
+    config = parse_config({"budget": 600, **given})
+    resolved, why = resolve(config, 9, batches=False)
+    assert {key: getattr(resolved, key) for key in wanted} == wanted
+    assert all(getattr(resolved, key) == getattr(config, key) for key in given)
+    assert not config.chooses
+    for key in ("estimator", "q", "update"):
+        assert (key in why) == (key not in given)
+        assert key in given or why[key].startswith(f"{getattr(resolved, key)}: ")
+    assert ("step" in why) == (resolved.step == "auto")
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        ({}, "auto"),
+        ({"eta": 0.1}, "constant"),
+        ({"eta": 0.1, "update": "adam"}, "constant"),
+        ({"L": 2.0}, "theory"),
+        ({"L": 2.0, "eta": 0.5}, "theory"),
+        ({"L": 2.0, "update": "adam"}, "auto"),
+        ({"L": 2.0, "estimator": "align-memory"}, "auto"),
+        ({"eta": 0.5, "step": "auto"}, "auto"),
+        ({"eta": None, "L": None}, "auto"),
+    ],
+)
+def test_a_step_size_or_a_smoothness_says_which_step_is_meant(
+    given: dict[str, Any], step: str
+) -> None:
+    assert parse_config({"budget": 60, **given}).step == step
+
+
+def test_a_given_step_size_is_the_step_itself() -> None:
+    alone = zotune.minimize(banana, [0.0, 0.0], budget=60, eta=1e-3)
+    said = zotune.minimize(banana, [0.0, 0.0], budget=60, eta=1e-3, step="constant")
+    assert torch.equal(alone.x, said.x)
+    assert alone.config == said.config
+
+
+def test_an_estimator_of_the_user_s_says_what_is_chosen_for_it() -> None:
+    @zotune.estimators.register("whole", formula="U (UᵀU)⁻¹ v", exact=True, at_most_dim=True)
+    def whole(v: Tensor, block: Any) -> Tensor:
+        return block.solve(v)  # type: ignore[no-any-return]
+
+    @zotune.estimators.register("half", formula="U v / 2q", preferred_q=5)
+    def half(v: Tensor, block: Any) -> Tensor:
+        return v / (2 * block.q)
+
+    config = parse_config({"budget": 600, "estimator": "whole"})
+    resolved, _ = resolve(config, 9, batches=False)
+    assert (resolved.q, resolved.update) == (9, "lbfgs")
+    config = parse_config({"budget": 600, "estimator": "half"})
+    resolved, _ = resolve(config, 9, batches=False)
+    assert (resolved.q, resolved.update) == (5, "sgd")
+
+
+@given(
+    settings=st.fixed_dictionaries(
+        {},
+        optional={
+            "estimator": st.sampled_from(["avg", "align", "align-diag", "align-memory"]),
+            "q": st.integers(1, 3),
+            "update": st.sampled_from(["sgd", "momentum", "nesterov", "adam", "sign", "lbfgs"]),
+            "step": st.sampled_from(["auto", "normalized"]),
+            "directions": st.sampled_from(["gaussian", "orthogonal", "coordinate"]),
+            "difference": st.sampled_from(["forward", "central"]),
+            "count": st.sampled_from(["evaluations", "directions"]),
+            "replicates": st.integers(1, 2),
+            "mu": st.just(1e-5),
+        },
+    ),
+    budget=st.integers(5, 90),
+)
+def test_whatever_is_given_a_run_keeps_its_budget(settings: dict[str, Any], budget: int) -> None:
+    run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0, 3.0], budget=budget, **settings)
+    assert 0 < run.spent <= budget
+    assert run.chosen.keys() <= {"estimator", "q", "update", "step"} or run.config.chooses
 
 
 def test_a_trial_says_in_every_row_what_was_chosen() -> None:
@@ -391,8 +573,8 @@ def test_a_run_in_a_pipe_prints_nothing(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_trial_that_chooses_sends_its_curve_once_and_resumes_bit_for_bit(tmp_path: Path) -> None:
-    settings = {"problem": {"name": "rosenbrock", "dim": 6}, "update": "auto", "step": "auto"}
-    settings |= {"count": "evaluations", "budget": 400, "replicates": 2, "curve": True}
+    settings = {"problem": {"name": "rosenbrock", "dim": 6}}
+    settings |= {"budget": 400, "replicates": 2, "curve": True}
     trial = zotune.ZOTrainable(dict(settings))
     rows = [trial.step() for _ in range(5)]
     trial.save_checkpoint(str(tmp_path))

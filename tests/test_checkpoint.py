@@ -16,8 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.servers import wait_for
-from zotune.config import parse_config
 from zotune.core.files import write_whole
 from zotune.core.state import LaneState
 from zotune.errors import CheckpointError
@@ -58,13 +58,13 @@ def registered_bowl(shift: float) -> None:
 def test_a_checkpoint_holds_every_option_of_its_problem_also_those_left_out(tmp_path: Path) -> None:
     registered_bowl(shift=1.0)
     problem, path = {"name": "moved-bowl", "dim": 3}, tmp_path / "state"
-    zotune.minimize(problem, q=3, budget=30, checkpoint=path)
+    minimize(problem, q=3, budget=30, checkpoint=path)
     assert zotune.load_run(path).config.problem == problem | {"shift": 1.0}
     del PROBLEMS._entries["moved-bowl"]  # type: ignore[attr-defined]
     registered_bowl(shift=2.0)
     with pytest.raises(CheckpointError, match=r"'shift': 1\.0}, not {.* 'shift': 2\.0}; give each"):
-        zotune.minimize(problem, q=3, budget=30, checkpoint=path)
-    assert zotune.minimize(problem | {"shift": 1.0}, q=3, budget=30, checkpoint=path).spent == 30
+        minimize(problem, q=3, budget=30, checkpoint=path)
+    assert minimize(problem | {"shift": 1.0}, q=3, budget=30, checkpoint=path).spent == 30
 
 
 def test_a_file_that_was_cut_short_is_refused(loop: Loop, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_format_is_refused(
     monkeypatch.setattr("zotune.runs.checkpoint.FORMAT", 99)
     path = save_loop(loop, loop.init(), tmp_path / "state")
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 2"):
+    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 1 to 3"):
         load_state(path)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zotune
-from zotune.config import parse_config
+from tests.instrument import minimize, parse_config
 from zotune.core.curve import Observation, together
 from zotune.core.grid import budget_grid, crosses
 from zotune.loop import Loop
@@ -59,7 +59,7 @@ def test_every_point_carries_the_last_step_at_or_before_it(
 
 def test_curves_of_all_block_sizes_share_their_grid(bowl: zotune.Objective) -> None:
     grids = {
-        tuple(zotune.minimize(bowl, q=q, budget=997, difference=difference).curve["spent"])
+        tuple(minimize(bowl, q=q, budget=997, difference=difference).curve["spent"])
         for q in (1, 4, 10)
         for difference in ("forward", "central")
     }
@@ -72,7 +72,7 @@ def test_a_rest_that_buys_no_direction_is_spent_on_the_grid_only(
 ) -> None:
     """Reports and the run itself say what was charged; curves of all q end at the budget."""
     reports: list[dict[str, Any]] = []
-    run = zotune.minimize(
+    run = minimize(
         bowl,
         q=q,
         budget=21,
@@ -86,8 +86,8 @@ def test_a_rest_that_buys_no_direction_is_spent_on_the_grid_only(
 
 
 def test_looking_costs_nothing_where_a_step_knows_the_loss(bowl: zotune.Objective) -> None:
-    forward = zotune.minimize(bowl, q=1, budget=500)
-    central = zotune.minimize(bowl, q=1, budget=500, difference="central")
+    forward = minimize(bowl, q=1, budget=500)
+    central = minimize(bowl, q=1, budget=500, difference="central")
     assert forward.rows[-1]["monitored"] <= 18
     assert central.rows[-1]["monitored"] >= 320
 
@@ -131,9 +131,7 @@ def test_losses_near_the_largest_number_do_not_overflow_the_mean() -> None:
 def test_all_rows_of_a_run_have_the_same_keys(bowl: zotune.Objective) -> None:
     for diagnostics in (False, True):
         reported: list[dict[str, object]] = []
-        run = zotune.minimize(
-            bowl, q=2, budget=100, diagnostics=diagnostics, on_report=reported.append
-        )
+        run = minimize(bowl, q=2, budget=100, diagnostics=diagnostics, on_report=reported.append)
         for rows in (run.rows, reported):
             (keys,) = {tuple(row) for row in rows}
             assert ("snr" in keys) == diagnostics

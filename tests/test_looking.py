@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.weights.models import bits
 from tests.weights.toy import Toy
 from tests.weights.toy import settings as toy_settings
-from zotune.config import parse_config
 from zotune.core.names import DIVERGED, RUNNING
 from zotune.loop import Loop
 
@@ -58,7 +58,7 @@ def test_looking_changes_neither_point_nor_counters_nor_status(
     rows: list[Any] = []
     look = {"on_report": rows.append if look.pop("reports", True) else None} | look
     seldom, often = (
-        zotune.minimize(TARGETS[target], **run, **way)  # type: ignore[arg-type]
+        minimize(TARGETS[target], **run, **way)  # type: ignore[arg-type]
         for way in (ONE_LOOK, look)
     )
     assert torch.equal(seldom.x, often.x)
@@ -72,7 +72,7 @@ def test_looking_changes_neither_point_nor_counters_nor_status(
 def test_a_run_that_mu_no_longer_moves_has_diverged_however_it_is_looked_at() -> None:
     run = {"estimator": "avg", "q": 2, "eta": 1e6, "budget": 2000}
     ends = [
-        zotune.minimize({"name": "quadratic", "dim": 20}, points=points, **run)  # type: ignore[arg-type]
+        minimize({"name": "quadratic", "dim": 20}, points=points, **run)  # type: ignore[arg-type]
         for points in (2, 17, 320)
     ]
     assert {end.status for end in ends} == {DIVERGED}
@@ -85,7 +85,7 @@ def test_noise_does_not_hide_that_mu_no_longer_moves_a_point() -> None:
     def noisy(x: Tensor) -> float:
         return float((x**2).sum()) * (1 + 1e-3 * float(torch.rand((), generator=generator)))
 
-    run = zotune.minimize(noisy, [1.0] * 4, q=2, budget=400, step="constant", eta=1e3, mu=1e-3)
+    run = minimize(noisy, [1.0] * 4, q=2, budget=400, step="constant", eta=1e3, mu=1e-3)
     assert run.status == DIVERGED
 
 

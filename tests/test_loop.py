@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import zotune
-from zotune.config import parse_config
+from tests.instrument import minimize, parse_config
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.estimators import register
@@ -35,14 +35,14 @@ def test_a_step_is_x_minus_eta_times_the_estimate() -> None:
 def test_the_last_block_shrinks_and_its_step_with_it() -> None:
     """With an unscaled step, a remainder of one direction wrecks an averaging run."""
     problem = {"name": "quadratic", "dim": 50}
-    whole = zotune.minimize(problem, estimator="avg", q=25, budget=1000, replicates=10)
-    more = zotune.minimize(problem, estimator="avg", q=25, budget=1001, replicates=10)
+    whole = minimize(problem, estimator="avg", q=25, budget=1000, replicates=10)
+    more = minimize(problem, estimator="avg", q=25, budget=1001, replicates=10)
     assert more.state.ledger.queries == 1001
     assert more.rows[-1]["loss"] == pytest.approx(whole.rows[-1]["loss"], rel=0.1)
 
 
 def test_a_rest_too_small_for_a_direction_is_left(bowl: zotune.Objective) -> None:
-    run = zotune.minimize(bowl, q=4, budget=11, count="evaluations")
+    run = minimize(bowl, q=4, budget=11, count="evaluations")
     assert run.status == EXHAUSTED
     assert run.state.ledger.evaluations == 10
     assert run.rows[-1]["spent"] == 11
@@ -51,9 +51,9 @@ def test_a_rest_too_small_for_a_direction_is_left(bowl: zotune.Objective) -> Non
 def test_batched_and_solo_runs_agree_within_rounding_over_mu() -> None:
     problem = {"name": "quadratic", "dim": 30, "condition": 10.0}
     settings: dict[str, Any] = {"q": 5, "budget": 200, "mu": 1e-4}
-    together = zotune.minimize(problem, replicates=4, **settings)
+    together = minimize(problem, replicates=4, **settings)
     for replicate in range(4):
-        alone = zotune.minimize(problem, replicate=replicate, **settings)
+        alone = minimize(problem, replicate=replicate, **settings)
         assert torch.allclose(alone.x[0], together.x[replicate], atol=1e-9)
 
 
@@ -190,8 +190,8 @@ def test_configurations_share_their_draws(bowl: zotune.Objective) -> None:
 
 def test_memory_is_processed_in_pieces(bowl: zotune.Objective) -> None:
     """Two vectors of ten float64 fit; a block of seven does not."""
-    roomy = zotune.minimize(bowl, q=7, budget=70, difference="forward")
-    narrow = zotune.minimize(bowl, q=7, budget=70, difference="forward", block_bytes=160)
+    roomy = minimize(bowl, q=7, budget=70, difference="forward")
+    narrow = minimize(bowl, q=7, budget=70, difference="forward", block_bytes=160)
     assert torch.allclose(roomy.x, narrow.x, rtol=1e-7)
     assert roomy.state.ledger == narrow.state.ledger
 
@@ -203,7 +203,7 @@ def test_points_that_the_objective_keeps_are_its_own() -> None:
         kept.append(x)
         return float((x**2).sum())
 
-    zotune.minimize(remember, x0=[1.0, 2.0], q=1, budget=4, L=2.0)
+    minimize(remember, x0=[1.0, 2.0], q=1, budget=4, L=2.0)
     values = [tuple(point.tolist()) for point in kept]
     assert len(set(values)) > 5
 
@@ -215,8 +215,8 @@ def test_an_objective_that_writes_into_its_points_harms_nobody() -> None:
         return value
 
     settings: dict[str, Any] = {"x0": [1.0, 2.0], "q": 2, "budget": 20, "L": 2.0}
-    spoilt = zotune.minimize(careless, **settings)
-    clean = zotune.minimize(lambda x: (x**2).sum(), **settings)
+    spoilt = minimize(careless, **settings)
+    clean = minimize(lambda x: (x**2).sum(), **settings)
     assert torch.equal(spoilt.x, clean.x)
     assert spoilt.rows == clean.rows
 
@@ -253,7 +253,7 @@ def test_a_budget_too_small_to_probe_is_refused_before_a_probe() -> None:
         return float((x**2).sum())
 
     with pytest.raises(ConfigError, match="budget must cover an estimate of L and one step: that"):
-        zotune.minimize(fn, x0=[1.0] * 4, q=1, budget=2)
+        minimize(fn, x0=[1.0] * 4, q=1, budget=2)
     assert len(calls) == 1
 
 
@@ -272,10 +272,10 @@ def explosive(limit: float = 1e3) -> zotune.Objective:
 
 def test_a_diverged_replicate_ends_alone_and_is_never_dropped() -> None:
     x0 = torch.tensor([[1.0, 1, 1], [18.0, 18, 18], [1.0, 1, 1]])
-    run = zotune.minimize(
+    run = minimize(
         explosive(), x0=x0, q=3, budget=60, replicates=3, step="constant", eta=-0.0 + 1.05
     )
-    alone = zotune.minimize(explosive(), x0=x0[:1], q=3, budget=60, step="constant", eta=1.05)
+    alone = minimize(explosive(), x0=x0[:1], q=3, budget=60, step="constant", eta=1.05)
     last = run.rows[-1]
     assert run.state.diverged.tolist() == [False, True, False]
     assert last["diverged"] == 1
@@ -287,7 +287,7 @@ def test_a_diverged_replicate_ends_alone_and_is_never_dropped() -> None:
 
 
 def test_a_run_whose_replicates_have_all_diverged_ends_with_its_curve() -> None:
-    run = zotune.minimize(
+    run = minimize(
         explosive(), x0=[3.0, 3.0, 3.0], q=1, budget=500, replicates=2, step="constant", eta=40.0
     )
     assert run.status == DIVERGED
@@ -303,7 +303,7 @@ def test_values_around_a_point_may_be_infinite_without_harm_to_the_others() -> N
         return math.inf if x[0] > 5 else float((x**2).sum())
 
     x0 = torch.tensor([[5.0, 0.0], [1.0, 1.0]])
-    run = zotune.minimize(walled, x0=x0, q=2, budget=40, replicates=2, L=2.0)
+    run = minimize(walled, x0=x0, q=2, budget=40, replicates=2, L=2.0)
     assert run.state.diverged.tolist() == [True, False]
     assert torch.equal(run.x[0], x0[0].double())
     assert run.rows[-1]["loss"] == pytest.approx((25 + float(run.state.loss[1])) / 2)
@@ -311,7 +311,7 @@ def test_values_around_a_point_may_be_infinite_without_harm_to_the_others() -> N
 
 def test_a_run_that_has_gone_where_mu_moves_nothing_has_diverged() -> None:
     """Its loss stays finite for ever: x + mu·u rounds to x, and v is zero."""
-    run = zotune.minimize(
+    run = minimize(
         {"name": "quadratic", "dim": 6}, q=3, budget=3000, step="constant", eta=1e3, replicates=2
     )
     assert run.status == DIVERGED
@@ -319,7 +319,7 @@ def test_a_run_that_has_gone_where_mu_moves_nothing_has_diverged() -> None:
 
 
 def test_a_plateau_is_not_divergence() -> None:
-    run = zotune.minimize(
+    run = minimize(
         lambda x: float(x.round().abs().sum()),
         x0=[1.0, 1.0],
         q=1,
@@ -337,9 +337,7 @@ def test_a_diverged_replicate_is_not_evaluated_again() -> None:
         calls.append(float(x[0]))
         return math.nan if x[0] > 100 else float(x[0] ** 2)
 
-    run = zotune.minimize(
-        fn, x0=[[1.0], [90.0]], q=1, budget=30, replicates=2, step="constant", eta=1.5
-    )
+    run = minimize(fn, x0=[[1.0], [90.0]], q=1, budget=30, replicates=2, step="constant", eta=1.5)
     assert run.state.diverged.tolist()[1]
     both_calls_of_a_step = 2
     assert sum(value > 100 or math.isnan(value) for value in calls) == 2 * both_calls_of_a_step
@@ -395,15 +393,15 @@ def test_a_radius_that_rounding_swallows_is_refused(bowl: zotune.Objective) -> N
 def test_diagnostics_tell_noise_angle_and_unmoved_coordinates() -> None:
     problem = {"name": "quadratic", "dim": 20, "condition": 5.0}
     settings: dict[str, Any] = {"budget": 100, "q": 20, "directions": "orthogonal"}
-    good = zotune.minimize(problem, diagnostics=True, mu=1e-6, **settings).rows[0]
-    noisy = zotune.minimize(problem, diagnostics=True, mu=1e-14, **settings).rows[0]
+    good = minimize(problem, diagnostics=True, mu=1e-6, **settings).rows[0]
+    noisy = minimize(problem, diagnostics=True, mu=1e-14, **settings).rows[0]
     assert good["cosine"] == pytest.approx(1, abs=1e-6)
     assert good["unmoved"] == 0
     assert good["snr"] > 1e6 > 10 > noisy["snr"] / 100
-    assert zotune.minimize(problem, diagnostics=True, mu=5e-17, **settings).rows[0]["unmoved"] > 0.2
+    assert minimize(problem, diagnostics=True, mu=5e-17, **settings).rows[0]["unmoved"] > 0.2
 
 
 def test_no_autograd_graph_is_built() -> None:
     weight = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    run = zotune.minimize(lambda x: (weight * x**2).sum(), x0=[1.0, 1.0], q=1, budget=5, L=2.0)
+    run = minimize(lambda x: (weight * x**2).sum(), x0=[1.0, 1.0], q=1, budget=5, L=2.0)
     assert not run.x.requires_grad

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "auto": {},
     "bounded": {"bounds": (-1.0, [0.9, 2.0, 3.0])},
     "theory": {"q": 2, "L": 900.0},
-    "estimated": {"q": 3, "estimator": "align", "eta": 0.3},
+    "estimated": {"q": 3, "estimator": "align", "step": "theory", "eta": 0.3},
+    "averaging": {"estimator": "avg"},
+    "bounded steps": {"estimator": "align", "q": 2, "bounds": (-1.0, [0.9, 2.0, 3.0])},
+    "quasi-Newton": {"update": "lbfgs"},
     "central": {"q": 2, "difference": "central", "step": "constant", "eta": 1e-4},
     "momentum": {"q": 2, "step": "constant", "eta": 1e-5, "momentum": 0.5},
 }
@@ -36,6 +40,32 @@ def finished(minimizer: zotune.Minimizer) -> zotune.Minimizer:
     while not minimizer.done:
         minimizer.tell([valley(x) for x in minimizer.ask()])
     return minimizer
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_the_result_says_of_itself_what_minimize_s_says(tmp_path: Path, way: str) -> None:
+    def walled(x: Any) -> float:
+        return math.inf if float(x[1]) > 1.01 else valley(x)
+
+    minimizer = zotune.Minimizer(START, budget=40, **WAYS[way])
+    while not minimizer.done:
+        minimizer.tell([walled(x) for x in minimizer.ask()])
+    run = zotune.minimize(walled, START, budget=40, checkpoint=tmp_path / "run", **WAYS[way])
+    for other in (minimizer.result, zotune.load_run(tmp_path / "run")):
+        said = (other.message, other.success, other.failed, other.nfev, other.status, other.chosen)
+        assert said == (run.message, run.success, run.failed, run.nfev, run.status, run.chosen)
+        assert repr(other) == repr(run)
+
+
+def test_a_result_before_the_end_says_that_the_run_goes_on(tmp_path: Path) -> None:
+    minimizer = zotune.Minimizer(START, budget=40)
+    minimizer.tell([valley(x) for x in minimizer.ask()])
+    assert (minimizer.result.message, minimizer.result.success) == ("the run goes on", False)
+    trial = zotune.ZOTrainable({"problem": "rosenbrock", "budget": 90})
+    trial.step()
+    trial.save_checkpoint(str(tmp_path))
+    begun = zotune.load_run(tmp_path)
+    assert (begun.message, begun.success, begun.status) == ("the run goes on", False, "running")
 
 
 @pytest.mark.parametrize("way", sorted(WAYS))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize
 from zotune.errors import ObjectiveError
 from zotune.loop.noise import LOOKS, alike, refuse_noise
 
@@ -21,7 +22,7 @@ def noisy(size: float, seed: int = 0) -> Callable[[Tensor], float]:
 
 
 def minimized(fn: Callable[[Tensor], float], **settings: Any) -> zotune.Run:
-    return zotune.minimize(fn, x0=[0.0] * 10, q=10, budget=500, **settings)
+    return minimize(fn, x0=[0.0] * 10, q=10, budget=500, **settings)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_over_a_distance_at_which_the_function_changes_noise_does_not_matter() -
 def test_rounding_is_not_taken_for_noise(settings: dict[str, Any]) -> None:
     run = minimized(noisy(1e-15), **settings)
     assert run.status == "exhausted"
-    at_the_optimum = zotune.minimize(
+    at_the_optimum = minimize(
         lambda x: 1e6 + float(x.square().sum()), x0=[0.0] * 10, q=2, budget=60, L=2.0
     )
     assert at_the_optimum.status == "exhausted"

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import Any
+
 import pytest
+import ray
 from ray._private.node import Node
 
-from zotune.clusters.own_ray import NOT_NEEDED, few_processes
+from zotune.clusters.own_ray import ATTEMPTS, LOCAL, NOT_NEEDED, few_processes, started
+from zotune.core.processes import children
+from zotune.errors import ZotuneError
 
 
 def test_ray_still_has_the_processes_that_are_left_out() -> None:
@@ -31,3 +38,26 @@ def test_a_start_that_fails_leaves_ray_as_it_was() -> None:
 def _fail_to_start() -> None:
     with few_processes():
         raise RuntimeError("no start")
+
+
+@pytest.mark.parametrize("failures", [1, ATTEMPTS])
+def test_a_ray_that_starts_too_slowly_is_tried_again_and_leaves_no_process(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def slow(**options: Any) -> None:
+        if len(begun) < failures:
+            begun.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+            raise Exception("The current node timed out during startup. This could happen …")
+
+    monkeypatch.setattr(ray, "init", slow)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    if failures < ATTEMPTS:
+        with started(LOCAL):
+            pass
+    else:
+        with pytest.raises(ZotuneError, match="did not start within 30 seconds, 3 times"):
+            started(LOCAL).__enter__()
+    assert [process.wait() for process in begun] == [-9] * failures
+    assert not {process.pid for process in begun} & set(children())

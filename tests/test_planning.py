@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-import zotune
+from tests.instrument import minimize, plan
 from zotune.core.budget import COUNTS, Budget, Ledger
 from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
@@ -35,7 +35,7 @@ from zotune.theory import (
     method,
 )
 from zotune.theory.plan_table import render
-from zotune.theory.planning import Plan, plan
+from zotune.theory.planning import Plan
 
 REGIME = pytest.mark.parametrize("regime", list(REGIMES))
 COUNT = pytest.mark.parametrize("count", COUNTS)
@@ -148,7 +148,7 @@ def test_the_best_option_is_the_best_of_its_table(
 def test_a_run_does_what_was_planned(count: str, difference: str) -> None:
     found = plan(20, 107, regime="convex", count=count, difference=difference, L=4.0)
     for option in found.alternatives:
-        run = zotune.minimize(
+        run = minimize(
             Quadratic(dim=20, condition=4.0),
             estimator=option.estimator,
             q=option.q,
@@ -162,7 +162,7 @@ def test_a_run_does_what_was_planned(count: str, difference: str) -> None:
         ledger = run.state.ledger
         assert (run.state.steps, ledger.queries) == (option.steps, option.queries)
         assert ledger.evaluations == option.evaluations
-        theory = zotune.minimize(
+        theory = minimize(
             Quadratic(dim=20, condition=4.0),
             estimator=option.estimator,
             q=option.q,
@@ -178,9 +178,7 @@ def test_the_guarantee_holds_for_runs() -> None:
     quadratic = Quadratic(dim=20, condition=4.0)
     found = plan(20, 105, regime="strongly-convex", condition=4.0, L=quadratic.L)
     for option in found.alternatives:
-        run = zotune.minimize(
-            quadratic, estimator=option.estimator, q=option.q, budget=105, replicates=20
-        )
+        run = minimize(quadratic, estimator=option.estimator, q=option.q, budget=105, replicates=20)
         assert run.rows[-1]["gap"] <= option.bound * run.rows[0]["gap"]
 
 
@@ -296,7 +294,7 @@ def test_the_guarantee_holds_for_random_signs_in_few_dimensions(dim: int) -> Non
     known: dict[str, Any] = {"regime": "strongly-convex", "condition": 1.1, "L": quadratic.L}
     found = plan(dim, 2 * dim, **known, directions="rademacher")
     for option in found.alternatives:
-        run = zotune.minimize(
+        run = minimize(
             quadratic,
             estimator=option.estimator,
             q=option.q,
@@ -546,3 +544,29 @@ def test_planning_does_not_wait_for_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("q", [1, 10, 100])
+def test_under_acceleration_the_convex_bound_of_projections_hardly_depends_on_q(q: int) -> None:
+    found = plan(100, 100_000, regime="convex", update="nesterov")
+    bounds = {o.q: o.bound for o in found.alternatives if o.estimator == "align"}
+    assert bounds[q] == pytest.approx(2 * 100**2 / 100_000**2, rel=0.01)
+    plain = {o.q: o.bound for o in plan(100, 100_000, regime="convex").alternatives}
+    assert bounds[q] < plain[q] / 100
+    assert any("accelerated method without restarts" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("update", "regime"), [("adam", "convex"), ("nesterov", "nonconvex"), ("lbfgs", "stochastic")]
+)
+def test_where_no_rate_of_an_update_is_proven_the_plan_is_plain_descent_s_and_says_so(
+    update: str, regime: str
+) -> None:
+    found = plan(100, 1000, regime=regime, update=update)
+    assert found.best == plan(100, 1000, regime=regime).best
+    assert any(f"no rate of update {update} is proven here" in note for note in found.notes)
+
+
+def test_an_update_that_nobody_knows_is_refused_by_a_plan() -> None:
+    with pytest.raises(UnknownNameError, match="'nesterow' is not known"):
+        plan(10, 100, update="nesterow")

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize
 from tests.servers import wait_for
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.runs.checkpoint import load_state
 
 
 def test_a_plain_function_of_one_vector_is_minimised() -> None:
-    run = zotune.minimize(lambda x: ((x - 1) ** 2).sum().item(), x0=[0.0] * 5, q=5, budget=300)
+    run = minimize(lambda x: ((x - 1) ** 2).sum().item(), x0=[0.0] * 5, q=5, budget=300)
     assert run.status == "exhausted"
     assert run.x.shape == (1, 5)
     assert torch.allclose(run.best_x, torch.ones(5, dtype=torch.float64), atol=1e-3)
@@ -38,8 +39,8 @@ def test_a_batched_function_gives_what_the_plain_one_gives(returns: str) -> None
         return as_kind[returns]
 
     settings: dict[str, Any] = {"q": 2, "budget": 40, "x0": [1.0, 2.0, 3.0], "L": 200.0}
-    one = zotune.minimize(zotune.objective(lambda x: (x**4).sum(), 3), **settings)
-    many = zotune.minimize(zotune.objective(batched, 3, batched=True), **settings)
+    one = minimize(zotune.objective(lambda x: (x**4).sum(), 3), **settings)
+    many = minimize(zotune.objective(batched, 3, batched=True), **settings)
     assert torch.allclose(one.x, many.x, atol=1e-6)
 
 
@@ -50,9 +51,7 @@ def test_dtype_is_honoured() -> None:
         seen.add(x.dtype)
         return (x**2).sum()
 
-    run = zotune.minimize(
-        zotune.objective(fn, 4, dtype=torch.float32), x0=[1.0] * 4, q=2, budget=200
-    )
+    run = minimize(zotune.objective(fn, 4, dtype=torch.float32), x0=[1.0] * 4, q=2, budget=200)
     assert seen == {torch.float32}
     assert run.x.dtype == torch.float32
     assert run.best_loss < 0.1
@@ -60,7 +59,7 @@ def test_dtype_is_honoured() -> None:
 
 def test_replicates_start_apart_and_share_nothing_else() -> None:
     starts = torch.tensor([[3.0, 0.0], [0.0, 3.0]])
-    run = zotune.minimize(lambda x: (x**2).sum(), x0=starts, q=1, budget=6, replicates=2, L=2.0)
+    run = minimize(lambda x: (x**2).sum(), x0=starts, q=1, budget=6, replicates=2, L=2.0)
     assert run.x.shape == (2, 2)
     assert not torch.equal(run.x[0], run.x[1])
 
@@ -69,7 +68,7 @@ def test_nothing_known_of_the_function_and_it_still_falls() -> None:
     scale = torch.logspace(0, 2, 20, dtype=torch.float64)
     for estimator in ("avg", "align"):
         for q in (1, 5, 20):
-            run = zotune.minimize(
+            run = minimize(
                 lambda x: (scale * (x - 1) ** 2).sum(),
                 x0=[0.0] * 20,
                 estimator=estimator,
@@ -81,7 +80,7 @@ def test_nothing_known_of_the_function_and_it_still_falls() -> None:
 
 
 def test_the_estimate_of_smoothness_is_charged() -> None:
-    run = zotune.minimize(lambda x: (x**2).sum(), x0=[1.0] * 6, q=2, budget=100)
+    run = minimize(lambda x: (x**2).sum(), x0=[1.0] * 6, q=2, budget=100)
     first = run.rows[0]
     assert first["spent"] == 0
     assert run.state.ledger.queries == 100
@@ -90,7 +89,7 @@ def test_the_estimate_of_smoothness_is_charged() -> None:
 
 def test_equal_seeds_give_equal_runs_and_other_seeds_others() -> None:
     def end(seed: int) -> Tensor:
-        return zotune.minimize({"name": "quadratic", "dim": 9}, q=3, budget=30, seed=seed).x
+        return minimize({"name": "quadratic", "dim": 9}, q=3, budget=30, seed=seed).x
 
     assert torch.equal(end(1), end(1))
     assert not torch.equal(end(1), end(2))
@@ -98,7 +97,7 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_others() -> None:
 
 def test_a_report_comes_at_fixed_points_of_spent_budget() -> None:
     seen: list[int] = []
-    zotune.minimize(
+    minimize(
         {"name": "quadratic", "dim": 9},
         q=3,
         budget=100,
@@ -137,9 +136,9 @@ def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"q": 1, "budget": 20, "checkpoint": tmp_path / "run"}
-    zotune.minimize({"name": "quadratic", "dim": 4}, **settings)
+    minimize({"name": "quadratic", "dim": 4}, **settings)
     with pytest.raises(CheckpointError, match="it has dim=4, this run has dim=5"):
-        zotune.minimize({"name": "quadratic", "dim": 5}, **settings)
+        minimize({"name": "quadratic", "dim": 5}, **settings)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
 )
 def test_an_objective_that_returns_no_number_is_told_so(result: Any, message: str) -> None:
     with pytest.raises(ObjectiveError, match=message):
-        zotune.minimize(lambda x: result, x0=[1.0, 2.0], q=1, budget=4)
+        minimize(lambda x: result, x0=[1.0, 2.0], q=1, budget=4)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_an_objective_that_returns_no_number_is_told_so(result: Any, message: st
 )
 def test_a_batched_objective_of_the_wrong_shape_is_told_so(result: Any, message: str) -> None:
     with pytest.raises(ObjectiveError, match=message):
-        zotune.minimize(zotune.objective(lambda x: result, 2, batched=True), q=1, budget=4)
+        minimize(zotune.objective(lambda x: result, 2, batched=True), q=1, budget=4)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.float32(1), np.int64(1), torch.tensor(1), True])
@@ -180,12 +179,12 @@ def test_what_the_function_raises_is_what_the_user_sees() -> None:
         raise RuntimeError("the simulator is on fire")
 
     with pytest.raises(RuntimeError, match="the simulator is on fire"):
-        zotune.minimize(fn, x0=[1.0], q=1, budget=4)
+        minimize(fn, x0=[1.0], q=1, budget=4)
 
 
 def test_a_flat_function_asks_for_a_step_size() -> None:
     with pytest.raises(ConfigError, match="shows no curvature around the start point; give L"):
-        zotune.minimize(lambda x: x.sum() * 0.0, x0=[1.0, 1.0], q=1, budget=40)
+        minimize(lambda x: x.sum() * 0.0, x0=[1.0, 1.0], q=1, budget=40)
 
 
 def test_a_function_without_a_dimension_asks_for_it() -> None:
@@ -210,14 +209,14 @@ def test_an_unknown_problem_or_option_offers_the_nearest() -> None:
 
 
 def test_a_run_tells_what_it_is() -> None:
-    run = zotune.minimize({"name": "quadratic", "dim": 5}, q=2, budget=20)
+    run = minimize({"name": "quadratic", "dim": 5}, q=2, budget=20)
     assert repr(run).startswith("Run(align q=2, exhausted after 20 of 20 directions, loss ")
 
 
 def test_a_curve_has_as_many_points_as_it_is_told_and_the_run_is_the_same() -> None:
     settings: dict[str, Any] = {"x0": [1.0] * 3, "q": 2, "budget": 40}
     bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0)
-    few, many = (zotune.minimize(bowl, points=n, **settings) for n in (5, 41))
+    few, many = (minimize(bowl, points=n, **settings) for n in (5, 41))
     assert [row["spent"] for row in few.rows] == [0, 10, 20, 30, 40]
     assert torch.equal(few.x, many.x)
     for row in few.rows:
@@ -226,7 +225,7 @@ def test_a_curve_has_as_many_points_as_it_is_told_and_the_run_is_the_same() -> N
             other[key] for key in ("spent", "steps", "loss")
         )
     with pytest.raises(ConfigError, match="points must be less than or equal to 320, got 321"):
-        zotune.minimize(bowl, points=321, **settings)
+        minimize(bowl, points=321, **settings)
 
 
 @pytest.mark.parametrize(
@@ -249,11 +248,11 @@ def test_a_checkpoint_of_another_run_is_not_returned_as_this_one_s(
         "L": 2.0,
         "checkpoint": tmp_path / "run.safetensors",
     }
-    first = zotune.minimize(**asked)
-    assert torch.equal(zotune.minimize(**asked).x, first.x)
-    assert zotune.minimize(**asked | {"budget": 40}).rows[-1]["spent"] == 40
+    first = minimize(**asked)
+    assert torch.equal(minimize(**asked).x, first.x)
+    assert minimize(**asked | {"budget": 40}).rows[-1]["spent"] == 40
     with pytest.raises(CheckpointError, match=f"is of {what}; give each run a checkpoint"):
-        zotune.minimize(**asked | changes)
+        minimize(**asked | changes)
 
 
 def test_the_code_of_a_function_is_the_same_in_every_process() -> None:
@@ -303,7 +302,7 @@ def test_only_what_a_curve_or_a_report_needs_is_looked_at(
         calls.append(x)
         return float((x**2).sum())
 
-    run = zotune.minimize(fn, x0=[1.0] * 6, difference=difference, points=points, **settings)
+    run = minimize(fn, x0=[1.0] * 6, difference=difference, points=points, **settings)
     ledger = run.state.ledger
     assert ledger.monitored == looks
     assert len(calls) == ledger.evaluations + ledger.monitored
@@ -311,7 +310,7 @@ def test_only_what_a_curve_or_a_report_needs_is_looked_at(
 
 @pytest.mark.parametrize("problem", ["quadratic", "rosenbrock"])
 def test_the_points_of_a_run_are_yours_to_differentiate_and_to_change(problem: str) -> None:
-    run = zotune.minimize({"name": problem, "dim": 4}, q=2, budget=40)
+    run = minimize({"name": problem, "dim": 4}, q=2, budget=40)
     for point in (run.x[0], run.best_x):
         wanted = point.clone().requires_grad_()
         wanted.square().sum().backward()
@@ -323,9 +322,9 @@ def test_the_points_of_a_run_are_yours_to_differentiate_and_to_change(problem: s
 def test_a_run_says_how_many_of_its_replicates_are_lost_and_what_helps() -> None:
     x0 = [[1.0], [99.9999999]]
     settings = {"x0": x0, "q": 2, "budget": 30, "replicates": 2, "estimator": "avg", "L": 20.0}
-    run = zotune.minimize(lambda x: math.nan if x[0] > 100 else float(x[0] ** 2), **settings)
+    run = minimize(lambda x: math.nan if x[0] > 100 else float(x[0] ** 2), **settings)
     assert repr(run).endswith(", 1 of 2 replicates diverged; give a smaller eta, or L)")
-    alone = zotune.minimize({"name": "quadratic", "dim": 4}, budget=900, eta=1e4)
+    alone = minimize({"name": "quadratic", "dim": 4}, budget=900, eta=1e4)
     assert alone.status == "diverged"
     assert repr(alone).endswith("; give a smaller eta, or L)")
     assert "diverged" not in repr(zotune.minimize({"name": "quadratic", "dim": 4}, budget=40))
@@ -352,7 +351,7 @@ def test_an_error_that_has_nothing_to_do_with_tensors_gets_no_hint() -> None:
 
 def test_a_start_may_stand_second_and_may_require_a_gradient() -> None:
     start = torch.ones(3, dtype=torch.float64, requires_grad=True)
-    run = zotune.minimize(lambda x: (x**2).sum(), start, q=3, budget=60)
+    run = minimize(lambda x: (x**2).sum(), start, q=3, budget=60)
     assert run.best_loss < 1e-6
     assert not run.x.requires_grad
 
@@ -365,7 +364,7 @@ def test_a_smoothness_that_cannot_be_is_refused(L: Any) -> None:
 
 @pytest.mark.parametrize("scale", [1e-180, 1e-300, 1e180])
 def test_a_function_of_any_scale_is_descended(scale: float) -> None:
-    run = zotune.minimize(lambda x: scale * ((x - 1) ** 2).sum(), [0.0] * 5, q=5, budget=100)
+    run = minimize(lambda x: scale * ((x - 1) ** 2).sum(), [0.0] * 5, q=5, budget=100)
     assert run.best_loss < 1e-6 * scale
 
 
@@ -380,7 +379,7 @@ def test_the_best_point_is_the_best_of_all_that_were_charged() -> None:
     settings: dict[str, Any] = {"q": 2, "mu": 0.05, "step": "constant", "eta": 0.05, "points": 2}
     for difference in ("forward", "central"):
         seen.clear()
-        run = zotune.minimize(wavy, [1.0, 2.0], budget=80, difference=difference, **settings)
+        run = minimize(wavy, [1.0, 2.0], budget=80, difference=difference, **settings)
         lowest, point = min(seen)
         assert run.best_loss == lowest
         assert run.best_x.tolist() == point
@@ -398,12 +397,12 @@ def test_a_function_that_raises_loses_nothing_that_was_paid(tmp_path: Path) -> N
 
     settings: dict[str, Any] = {"q": 1, "budget": 40, "L": 2.0, "x0": [1.0, 1.0]}
     with pytest.raises(OSError, match="no licence"):
-        zotune.minimize(simulator, checkpoint=path, report_every=40, **settings)
+        minimize(simulator, checkpoint=path, report_every=40, **settings)
     assert zotune.load_run(path).state.steps == 14  # of two calls each, after two looks
     limit, calls = 10**6, 0
-    resumed = zotune.minimize(simulator, checkpoint=path, report_every=40, **settings)
+    resumed = minimize(simulator, checkpoint=path, report_every=40, **settings)
     assert calls == resumed.state.ledger.evaluations - 28 + 1
-    whole = zotune.minimize(simulator, report_every=40, **settings)
+    whole = minimize(simulator, report_every=40, **settings)
     assert torch.equal(resumed.x, whole.x)
     assert resumed.state.ledger == whole.state.ledger
 
@@ -415,9 +414,7 @@ def test_a_run_leaves_a_checkpoint_before_its_first_report(tmp_path: Path) -> No
         return 1.0
 
     with pytest.raises(KeyboardInterrupt):
-        zotune.minimize(
-            broken_at_the_second_step, [1.0], budget=20, L=1.0, checkpoint=tmp_path / "run"
-        )
+        minimize(broken_at_the_second_step, [1.0], budget=20, L=1.0, checkpoint=tmp_path / "run")
     assert zotune.load_run(tmp_path / "run").spent == 0
 
 
@@ -435,7 +432,7 @@ def test_a_type_may_be_given_by_name() -> None:
 )
 def test_what_is_looked_for_among_settings_is_told_its_place(key: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint):
-        zotune.minimize(lambda x: x.sum(), x0=[0.0], budget=10, **{key: 1})
+        minimize(lambda x: x.sum(), x0=[0.0], budget=10, **{key: 1})
 
 
 def bowl(x: torch.Tensor) -> torch.Tensor:
@@ -462,7 +459,7 @@ def test_a_run_says_which_smoothness_its_step_used_and_whether_it_was_estimated(
     path = tmp_path / "run.safetensors"
     f = zotune.objective(bowl, 4, L=known)
     given = {"x0": [1.0] * 4, "q": 2, "budget": 60, "replicates": 3} | settings
-    run = zotune.minimize(f, on_report=rows.append, checkpoint=path, **given)
+    run = minimize(f, on_report=rows.append, checkpoint=path, **given)
     for one in (run, zotune.load_run(path)):
         assert one.smoothness_estimated is estimated
         assert ("L estimated" in repr(one)) is estimated

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import inf, isfinite
+
 import pytest
+import torch
 
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
-from zotune.steps import StepRule
+from zotune.steps import STEPS, Line, StepRule
 
 
 def rule(
@@ -83,3 +87,30 @@ def test_theory_needs_an_estimator_that_declares_its_moments() -> None:
         StepRule("theory", None, 1, 10, mute, DIRECTIONS["gaussian"])
     constant = StepRule("constant", 0.1, 4, 10, mute, DIRECTIONS["gaussian"])
     assert constant.size(0, 2) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("slope", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("value", [2.0, inf])
+def test_a_searched_step_is_shortened_along_directions_that_do_not_descend(
+    slope: float, value: float
+) -> None:
+    """As a momentum's may be; a step that is no number was tried there once."""
+    tried = list[float]()
+    line = Line(
+        eta=1.0, t=3, q=1, dim=2, value=1.0, rounding=1e-15, v=torch.zeros(1), first=lambda: 1.0,
+        natural=None, memory={"log": 0.0}, slope=lambda: slope,
+    )  # fmt: skip
+    search = STEPS["auto"].search
+    assert search is not None
+    steps = search(line)
+    eta = next(steps)
+    taken: float | None = 1.0
+    try:
+        while True:
+            tried.append(eta)
+            eta = steps.send(value)
+    except StopIteration as end:
+        taken = end.value
+    assert taken is None
+    assert all(0 < later <= earlier / 2 for earlier, later in pairwise(tried))
+    assert isfinite(line.memory["log"])

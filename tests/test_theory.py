@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zotune
+from tests.instrument import minimize
 from zotune.addresses import replicate_keys
 from zotune.blocks import DenseBlock
 from zotune.core.budget import COUNTS, Budget, Ledger
@@ -183,7 +184,7 @@ def test_the_strongly_convex_bound_holds_for_square_blocks_of_signs(d: int) -> N
     assert quadratic.L is not None
     assert quadratic.gamma is not None
     settings: dict[str, Any] = {"estimator": "align", "directions": "rademacher"}
-    run = zotune.minimize(quadratic, q=d, budget=2 * d, replicates=400, mu=1e-5, **settings)
+    run = minimize(quadratic, q=d, budget=2 * d, replicates=400, mu=1e-5, **settings)
     bound = strongly_convex_bound(
         method("align", d, "rademacher"),
         Allocation.of([d, d]),
@@ -259,7 +260,7 @@ def test_a_rescaled_last_step_may_follow_a_larger_first() -> None:
 def test_the_strongly_convex_bound_is_what_an_even_bowl_does(estimator: str, q: int) -> None:
     """With L = γ all its inequalities are equalities; the budget ends in a shrunken block."""
     bowl = Quadratic(dim=20, condition=1.0)
-    run = zotune.minimize(bowl, estimator=estimator, q=q, budget=50, replicates=300, mu=1e-5)
+    run = minimize(bowl, estimator=estimator, q=q, budget=50, replicates=300, mu=1e-5)
     assert bowl.minimum is not None
     gap, blocks = run.rows[0]["gap"], Allocation.constant(q, budget_of(50))
     bound = strongly_convex_bound(method(estimator, 20), blocks, L=1.0, gamma=1.0, gap=gap)
@@ -275,7 +276,7 @@ def test_the_strongly_convex_bound_holds_for_the_mean(estimator: str, kind: str)
     assert quadratic.gamma is not None
     settings: dict[str, Any] = {"estimator": estimator, "directions": kind, "replicates": 50}
     for q in (1, 13):
-        run = zotune.minimize(quadratic, q=q, budget=100, **settings)
+        run = minimize(quadratic, q=q, budget=100, **settings)
         bound = strongly_convex_bound(
             method(estimator, 20, kind),
             Allocation.constant(q, budget_of(100)),
@@ -292,7 +293,7 @@ def test_the_convex_bound_holds_for_the_mean(estimator: str) -> None:
     assert quadratic.L is not None
     distance = float((quadratic.start() - quadratic.optimum).norm())
     for q in (1, 13):
-        run = zotune.minimize(quadratic, estimator=estimator, q=q, budget=400, replicates=20)
+        run = minimize(quadratic, estimator=estimator, q=q, budget=400, replicates=20)
         start = run.rows[0]["gap"]
         blocks = Allocation.constant(q, budget_of(400))
         bound = convex_bound(
@@ -310,7 +311,7 @@ def test_the_nonconvex_bound_holds_for_the_mean(estimator: str) -> None:
     waves.gradient = torch.sin  # type: ignore[method-assign]
     x0 = torch.linspace(0.5, 3.0, 20)
     for q in (1, 13):
-        run = zotune.minimize(waves, estimator=estimator, q=q, budget=200, replicates=20, x0=x0)
+        run = minimize(waves, estimator=estimator, q=q, budget=200, replicates=20, x0=x0)
         blocks = Allocation.constant(q, budget_of(200))
         bound = nonconvex_bound(method(estimator, 20), blocks, L=1.0, gap=run.rows[0]["gap"])
         seen = [row["grad_norm2"] for row in run.rows if row["steps"] < blocks.steps]
@@ -324,7 +325,7 @@ def test_the_stochastic_bound_holds_for_the_mean(estimator: str, q: int) -> None
     blocks = Allocation.constant(q, budget_of(1004))
     known = {"L": loss.batch_L, "distance": float(loss.optimum.norm()), "noise": loss.noise}
     eta0, bound = least_stochastic_bound(method(estimator, 10), blocks, **known)
-    run = zotune.minimize(
+    run = minimize(
         loss, estimator=estimator, q=q, budget=1004, step="sqrt-decay", eta=eta0, replicates=20
     )
     reached = run.rows[-1]["average_loss"] - loss.minimum
@@ -349,7 +350,7 @@ def test_the_best_stochastic_step_is_where_the_bound_is_least() -> None:
 def test_constant_allocations_are_what_runs_do(count: str, difference: str, limit: int) -> None:
     budget = budget_of(limit, count, difference)
     q = budget.block(Ledger(), 3)
-    run = zotune.minimize(
+    run = minimize(
         {"name": "quadratic", "dim": 5}, q=q, budget=limit, count=count, difference=difference
     )
     blocks = Allocation.constant(q, budget)

@@ -1,7 +1,9 @@
 """What ``auto`` becomes where a run does not leave everything to the descent.
 
-The choice is a function of the configuration, the dimension and the kind of objective, made before
-anything is evaluated: a resumed run makes it again, and budgets and memory can be planned for it.
+Each setting that was not given is chosen to go with those that were. The choice is a function of
+the configuration, the dimension and the kind of objective, made before anything is evaluated: a
+resumed run makes it again, and budgets and memory can be planned for it. What the choice needs to
+know of estimators and updates stands in their registries.
 """
 
 from __future__ import annotations
@@ -10,10 +12,18 @@ from zotune import blocksizes
 from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.differences import get_difference
-from zotune.steps import AUTO
+from zotune.estimators import ESTIMATORS
+from zotune.steps import AUTO, LEVEL
+from zotune.updates import UPDATES
 
 Reasons = dict[str, str]
 """Setting → what it became, and why."""
+Choice = tuple[str, str]
+"""What a setting became, and why."""
+PROJECTION, AVERAGE = "align", "avg"
+"""Estimators that are chosen."""
+PLAIN, WITH_MOMENTUM, QUASI_NEWTON = "sgd", "momentum", "lbfgs"
+"""Updates that are chosen."""
 
 
 def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, Reasons]:
@@ -29,26 +39,56 @@ def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, Reasons
     """
     if config.chooses and not batches:
         return config, {}
-    chosen, why = dict[str, object](), Reasons()
-    if config.estimator == AUTO or config.chooses:
-        chosen["estimator"] = "align"
-        why["estimator"] = "align: the most that a block of differences tells of the gradient"
-    estimator = str(chosen.get("estimator", config.estimator))
-    if config.q == AUTO or config.chooses:
-        chosen["q"], reason = blocksizes.choose(
-            dim, _evaluations(config), full=estimator.startswith("align") and not batches
-        )
-        why["q"] = f"{chosen['q']}: {reason}"
+    why = Reasons()
+    if config.estimator == AUTO:
+        config, why["estimator"] = _with(config, "estimator", *_estimator(config, dim))
+    if config.q == AUTO:
+        config, why["q"] = _with(config, "q", *_block_size(config, dim, batches=batches))
     if config.update == AUTO:
-        q = chosen.get("q", config.q)
-        full = estimator == "align" and q == dim and not batches
-        chosen["update"] = "lbfgs" if full else "sgd"
-        why["update"] = (
-            "lbfgs: full blocks measure the gradient itself"
-            if full
-            else "sgd: estimates of this size are too noisy for quasi-Newton pairs"
-        )
-    return (config.model_copy(update=chosen) if chosen else config), why
+        config, why["update"] = _with(config, "update", *_update(config, dim, batches=batches))
+    if config.step == AUTO:
+        why["step"] = f"{AUTO}: the values at the next point say how far to go"
+    return config, why
+
+
+def _with(config: Config, key: str, value: object, reason: str) -> tuple[Config, str]:
+    return config.model_copy(update={key: value}), f"{value}: {reason}"
+
+
+def _estimator(config: Config, dim: int) -> Choice:
+    """The projection, unless blocks may be too large for it, or v is no longer what f says."""
+    if config.clip is not None:
+        return AVERAGE, "clipped differences are not those of one gradient"
+    if config.q != AUTO and config.block_rule.most > dim:
+        return AVERAGE, f"blocks may have more than d = {dim} directions"
+    return PROJECTION, "the most that a block of differences tells of the gradient"
+
+
+def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
+    estimator, difference = ESTIMATORS[config.estimator], get_difference(config.difference)
+    quasi_newton = config.update != AUTO and UPDATES[config.update].needs_gradient
+    return blocksizes.choose(
+        dim,
+        _evaluations(config),
+        each=difference.per_direction,
+        full=estimator.exact and not batches,
+        small=estimator.preferred_q,
+        several=blocksizes.FEW_BLOCKS if quasi_newton else blocksizes.SEVERAL,
+    )
+
+
+def _update(config: Config, dim: int, *, batches: bool) -> Choice:
+    """Plain descent, but for gradients that are measured whole and steps that are searched for."""
+    if config.momentum:
+        return WITH_MOMENTUM, f"momentum is {config.momentum:g}"
+    if config.step != AUTO:
+        return PLAIN, f"step {config.step} is a step of plain descent"
+    if config.schedule != LEVEL or config.warmup:
+        return PLAIN, "a schedule is of plain descent"
+    measured = ESTIMATORS[config.estimator].exact and config.q == dim and not batches
+    if measured and config.clip is None:
+        return QUASI_NEWTON, "full blocks measure the gradient itself"
+    return PLAIN, "estimates of this size are too noisy for quasi-Newton pairs"
 
 
 def _evaluations(config: Config) -> int:

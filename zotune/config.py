@@ -18,13 +18,13 @@ from pydantic import (
 )
 
 from zotune import blocksizes
-from zotune.core.budget import COUNTS, DIRECTIONS, EVALUATIONS
+from zotune.core.budget import COUNTS, EVALUATIONS
 from zotune.core.differences import DIFFERENCES, FORWARD
 from zotune.core.grid import GRID_POINTS
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
-from zotune.steps import AUTO, LEVEL, SCHEDULES, STEPS, THEORY
+from zotune.steps import AUTO, CONSTANT, LEVEL, SCHEDULES, STEPS, THEORY
 from zotune.updates import UPDATES, Update
 
 NOT_OF_THE_RUN = {
@@ -37,13 +37,13 @@ NOT_OF_THE_RUN = {
     "workers",
 }
 """Settings in which a run may differ from the one that it goes on from."""
-ESTIMATOR, Q = "align", 1
-"""Of a run that states something of how it descends, but not these."""
-FREE = {
-    *("problem", "budget", "bounds", "scale", "count", "replicates", "replicate", "seed"),
-    *("report_every", "points", "curve", "workers"),
-}
-"""Settings that leave it to the run how it descends."""
+CHOICES = ("estimator", "q", "update", "step")
+"""Settings that are chosen unless they are given."""
+OF_BLOCKS = (
+    *("directions", "difference", "mu", "eta", "L", "schedule", "warmup", "clip", "momentum"),
+)
+"""Settings of steps along blocks of directions; one that differs from its default asks for these
+steps, and the descent that chooses everything by itself has no use for it."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 FAST, LEAN = "fast", "lean"
@@ -92,9 +92,9 @@ class Config(BaseModel):
 
     problem: dict[str, Any] = Field(default_factory=dict)
     """``name`` and options of the problem."""
-    estimator: str = ESTIMATOR
+    estimator: str = AUTO
     """What makes a gradient of the differences."""
-    q: Any = Q
+    q: Any = AUTO
     """Directions a step; auto, or a rule: {rule: growth, …}, {rule: norm-test, …}."""
     directions: str = "gaussian"
     """Along which the function is probed."""
@@ -102,22 +102,22 @@ class Config(BaseModel):
     """forward: q + 1 evaluations a step; central: 2q."""
     mu: float | None = Field(None, gt=0)
     """Radius of the differences; None: by dtype, 1e-6 in float64."""
-    update: str = "sgd"
+    update: str = AUTO
     """How the estimate moves the point."""
-    step: str = THEORY
-    """The rule of the step size."""
+    step: str = AUTO
+    """The rule of the step size; if it is not given, L means theory, and eta without L constant."""
     eta: float | None = Field(None, gt=0)
-    """The step itself under constant, the first under sqrt-decay, a factor under theory."""
+    """The step itself under constant, the first under sqrt-decay, a factor elsewhere."""
     bounds: tuple[Any, Any] | None = None
-    """Lower and upper bounds of x, numbers or vectors; points and probes stay inside (auto)."""
+    """Lower and upper bounds of x, numbers or vectors; points and probes stay inside."""
     scale: float | None = Field(None, gt=0)
     """How far coordinates may be expected to move (auto); None: 1, or their size at the start."""
     L: float | None = Field(None, gt=0)
     """Smoothness for the theory step; None: the problem's, or estimated."""
     budget: int = Field(ge=1)
     """What may be spent; never overspent."""
-    count: str = DIRECTIONS
-    """What the budget limits: directions or evaluations."""
+    count: str = EVALUATIONS
+    """What the budget limits: evaluations or directions."""
     replicates: int = Field(1, ge=1)
     """Independent runs, as rows of one tensor."""
     replicate: int = Field(0, ge=0)
@@ -143,7 +143,7 @@ class Config(BaseModel):
     embedding_rows: str = SEEN
     """seen: rows that a step's batch does not use are no part of it; all: noise moves them too."""
     memory: str = AUTO
-    """fast: one more copy of the trained weights; lean: a part of a layer; auto: by the room."""
+    """fast: one more copy of the trained weights; lean: a part of a layer; auto: by free memory."""
     curve: bool = False
     """Whether result rows carry their curve points with them, for a callback."""
     diagnostics: bool = False
@@ -182,20 +182,6 @@ class Config(BaseModel):
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
     @model_validator(mode="after")
-    def _auto_goes_together(self) -> Config:
-        if self.update == AUTO and self.step != AUTO:
-            raise ValueError(
-                "update 'auto' chooses the step as well, got "
-                f"update='auto' with step={self.step!r}; give step='auto', or an update"
-            )
-        if self.bounds is not None and not self.chooses:
-            raise ValueError(
-                "bounds need update='auto' and step='auto', which keep points and probes inside; "
-                f"got update={self.update!r}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _theory_is_of_the_update(self) -> Config:
         if self.step == THEORY and not self.named_update.linear:
             raise ValueError(
@@ -219,9 +205,13 @@ class Config(BaseModel):
     @property
     def chooses(self) -> bool:
         """Whether the descent chooses everything by itself."""
-        asked = (self.estimator, self.q)
-        everything = asked in ((AUTO, AUTO), (ESTIMATOR, Q))
-        return self.update == AUTO and self.step == AUTO and everything
+        return not self.asked
+
+    @property
+    def asked(self) -> list[str]:
+        """Settings that say how to descend; with none of them, the descent chooses everything."""
+        fields = type(self).model_fields
+        return [key for key in (*CHOICES, *OF_BLOCKS) if getattr(self, key) != fields[key].default]
 
     def box(self, dim: int) -> tuple[Any, Any] | None:
         """Lower and upper bounds as vectors."""
@@ -253,7 +243,7 @@ class Config(BaseModel):
         return self.chooses or STEPS[self.step].sees_values or self.block_rule.sees_values
 
     @property
-    def rows(self) -> range:
+    def replicate_indices(self) -> range:
         """Indices of the replicates."""
         return range(self.replicate, self.replicate + self.replicates)
 
@@ -279,22 +269,39 @@ def _numbers(what: str, value: Any) -> np.ndarray:
     return found
 
 
-def with_choices(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run; where none says how to descend, everything is chosen.
+def with_step(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run, with the step rule that a given L or eta means.
 
-    >>> with_choices({"budget": 100})["update"], with_choices({"budget": 100, "q": 5}).get("update")
-    ('auto', None)
+    L is divided by under ``theory`` alone, where eta is a factor of the step. An eta without an L
+    is taken for the step itself, as under ``constant``: a factor of a step that is yet to be found
+    is asked for with ``step="auto"``.
+
+    >>> with_step({"eta": 0.1})["step"], with_step({"eta": 0.1, "L": 2})["step"]
+    ('constant', 'theory')
+    >>> with_step({"q": 4}), with_step({"eta": 0.1, "step": "auto"})["step"]
+    ({'q': 4}, 'auto')
     """
-    if settings.keys() - FREE:
+    if "step" in settings:
         return dict(settings)
-    auto = dict.fromkeys(("estimator", "q", "update", "step"), AUTO)
-    return {**auto, "count": EVALUATIONS, **settings}
+    if settings.get("L") is not None and _has_theory(settings):
+        return {**settings, "step": THEORY}
+    if settings.get("eta") is not None:
+        return {**settings, "step": CONSTANT}
+    return dict(settings)
+
+
+def _has_theory(settings: Mapping[str, Any]) -> bool:
+    """Whether the update and the estimator, as far as they are given, have a theory step."""
+    update, estimator = settings.get("update"), settings.get("estimator")
+    bent = update in list(UPDATES) and not UPDATES[str(update)].linear
+    unknown = estimator in list(ESTIMATORS) and ESTIMATORS[str(estimator)].moments is None
+    return not bent and not unknown
 
 
 def parse_config(settings: Mapping[str, Any]) -> Config:
     """A checked configuration, or one line that says what is wrong with the first bad setting."""
     try:
-        return Config(**with_choices(settings))
+        return Config(**with_step(settings))
     except ValidationError as error:
         raise ConfigError(describe(error.errors()[0])) from None
 

@@ -15,7 +15,7 @@ from ray import tune
 from tests.servers import Server, wait_for
 from tests.tune.conftest import fit
 from zotune.callbacks.stores import open_client
-from zotune.callbacks.tracking import KIND
+from zotune.core.names import KIND_TAG
 
 __all__ = ["fit", "wait_for"]
 
@@ -132,7 +132,9 @@ def runs(uri: str, experiment: str, kind: str = "trial") -> dict[str, Run]:
     found = client.get_experiment_by_name(experiment)
     if found is None:
         return {}
-    all_runs = [r for r in client.search_runs([found.experiment_id]) if r.data.tags[KIND] == kind]
+    all_runs = [
+        r for r in client.search_runs([found.experiment_id]) if r.data.tags[KIND_TAG] == kind
+    ]
     by_name = {str(run.info.run_name): run for run in all_runs}
     assert len(by_name) == len(all_runs)
     return by_name

@@ -21,7 +21,7 @@ from tests.marked import marked, new_mark
 from tests.servers import wait_for
 from zotune.callbacks import answers
 from zotune.callbacks.answers import StoreError, require_answer
-from zotune.callbacks.ledger import Ledger
+from zotune.callbacks.journal import Journal
 from zotune.callbacks.session import Session
 from zotune.callbacks.spool import Spool, read_json
 from zotune.callbacks.tracking import Delivery
@@ -123,7 +123,7 @@ def a_session(folder: Path, uri: str) -> Session:
     about = {"launch_id": folder.name, "time": 1000, "experiment": "mine", "versions": {}}
     spool = Spool(folder, about | {"tracking_uri": uri})
     spool.append(*({"trial": "t1", "time": 1000} | record for record in (STARTED, POINTS)))
-    return Session(spool, Ledger([], []), uri)
+    return Session(spool, Journal([], []), uri)
 
 
 @pytest.mark.parametrize("accepts", [False, True], ids=["refuses", "says nothing"])

@@ -11,7 +11,7 @@ import zotune
 from tests.callbacks.conftest import runs
 from tests.callbacks.test_records import a_trial
 from zotune.callbacks import sync
-from zotune.callbacks.ledger import Ledger
+from zotune.callbacks.journal import Journal
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.session import Session, open_session
 from zotune.results.store import Store
@@ -30,10 +30,10 @@ def report(session: Session, one: Any, *, ends: bool) -> None:
     """Let a trial report a point, and its end."""
     row = {"spent": 50, "loss": 0.5, "status": "exhausted" if ends else "running"}
     one.run_metadata.last_result = row
-    session.write(session.ledger.start(one))
-    session.write(session.ledger.result(one, row, None))
+    session.write(session.journal.start(one))
+    session.write(session.journal.result(one, row, None))
     if ends:
-        session.write(session.ledger.end(one, "FINISHED"))
+        session.write(session.journal.end(one, "FINISHED"))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def forgetful(tmp_path: Path, store: str) -> str:
     restored = open_session([kept, again], store, about, folder)
     report(restored, kept, ends=True)
     report(restored, again, ends=True)
-    restored.write([restored.ledger.close()])
+    restored.write([restored.journal.close()])
     restored.spool.close()
     assert sync(folder, seconds=0)[0].is_complete
     assert sync(folder, seconds=0)[0].points == 0
@@ -69,7 +69,7 @@ def test_a_trial_that_tune_has_forgotten_is_superseded_in_the_store(forgetful: s
 
 def test_a_superseded_trial_is_in_no_report_page_or_summary(forgetful: str) -> None:
     (launch,) = Store.open(forgetful).read("mine")
-    assert [record.trial for record in launch.trials] == ["kept", "again"]
+    assert [trial.id for trial in launch.trials] == ["kept", "again"]
     (summary,) = runs(forgetful, "mine", "summary").values()
     assert summary.info.status == "FINISHED"
     assert "2 finished." in summary.data.tags["mlflow.note.content"]
@@ -82,30 +82,30 @@ def kinds(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def ended(status: str) -> list[dict[str, Any]]:
     """Records of a trial that has ended."""
-    ledger, one = Ledger(), trial("old", 2)
-    return [*ledger.start(one), *ledger.end(one, status)]
+    journal, one = Journal(), trial("old", 2)
+    return [*journal.start(one), *journal.end(one, status)]
 
 
 def test_an_interrupted_trial_has_not_ended_and_a_finished_one_waits_for_its_twin() -> None:
-    assert kinds(Ledger(ended("KILLED")).leave_out([])) == [("superseded", "old")]
-    ledger = Ledger(ended("FINISHED"))
-    assert ledger.leave_out([]) == []
-    assert kinds(ledger.start(trial("other", 3))) == [("started", "other")]
-    twins = ledger.start(trial("twin", 2))
+    assert kinds(Journal(ended("KILLED")).leave_out([])) == [("superseded", "old")]
+    journal = Journal(ended("FINISHED"))
+    assert journal.leave_out([]) == []
+    assert kinds(journal.start(trial("other", 3))) == [("started", "other")]
+    twins = journal.start(trial("twin", 2))
     assert kinds(twins) == [("started", "twin"), ("superseded", "old")]
-    assert kinds(ledger.start(trial("third", 2))) == [("started", "third")]
+    assert kinds(journal.start(trial("third", 2))) == [("started", "third")]
 
 
 def test_a_superseded_trial_is_unknown_until_tune_has_it_again() -> None:
     records = ended("KILLED")
-    ledger = Ledger([*records, *Ledger(records).leave_out([])])
-    assert not ledger.knows("old")
-    assert ledger.leave_out([]) == []
-    assert kinds(ledger.result(trial("old", 2), {"spent": 1, "loss": 1.0}, None)) == [
+    journal = Journal([*records, *Journal(records).leave_out([])])
+    assert not journal.knows("old")
+    assert journal.leave_out([]) == []
+    assert kinds(journal.result(trial("old", 2), {"spent": 1, "loss": 1.0}, None)) == [
         ("started", "old"),
         ("points", "old"),
     ]
 
 
 def test_trials_that_tune_still_has_stay() -> None:
-    assert Ledger(ended("KILLED")).leave_out(["old"]) == []
+    assert Journal(ended("KILLED")).leave_out(["old"]) == []

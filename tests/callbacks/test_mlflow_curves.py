@@ -12,6 +12,7 @@ from ray import tune
 
 import zotune
 from tests.callbacks.conftest import history, runs
+from tests.instrument import INSTRUMENT
 from tests.solo import reported
 from tests.tune.conftest import Fit
 from tests.weights.models import TinyQwen
@@ -22,6 +23,7 @@ from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError
 
 CONFIG: dict[str, Any] = {
+    **INSTRUMENT,
     "problem": {"name": "quadratic", "dim": 30},
     "estimator": "align",
     "q": 7,
@@ -77,6 +79,31 @@ def test_every_point_of_a_curve_is_in_its_run_once(fit: Fit, store: str, tmp_pat
     _check_summary(store, summary)
     with next(tmp_path.rglob("progress.csv")).open() as file:
         assert "_zotune_curve" not in next(csv.reader(file))
+
+
+def distant(x: torch.Tensor) -> torch.Tensor:
+    return (x - 3).square().sum()
+
+
+@pytest.mark.parametrize("settings", [{}, {"estimator": "avg"}])
+def test_metrics_of_one_s_own_arrive_as_curves(
+    fit: Fit, store: str, settings: dict[str, Any]
+) -> None:
+    own = {"farthest": lambda x: (x - 3).abs().max(), "mean": lambda x: x.mean()}
+    measured = zotune.objective(distant, 5, metrics=own, name="distant")
+    told = {"budget": 300, "points": 40, **settings}
+    results = fit(zotune.trainable(measured), told, callbacks=[MLflowCurves(store, "own")])
+    assert not results.errors
+    (run,) = runs(store, "own").values()
+    alone = reported(measured, **told)
+    for name in own:
+        points = history(store, run, name)
+        assert points == [(row["spent"], row[name]) for row in alone.rows]
+        assert len(points) > 10
+        assert run.data.metrics[f"final_{name}"] == alone.rows[-1][name]
+    assert history(store, run, "farthest")[0] == (0, 3.0)  # runs begin at zero
+    for key in ("estimator", "q", "update", "step"):
+        assert run.data.params[key] == settings.get(key, "auto")
 
 
 def _check_summary(store: str, summary: Any) -> None:

@@ -12,8 +12,15 @@ from ray.tune.experiment import Trial
 from ray.tune.registry import register_trainable
 
 import zotune
-from zotune.callbacks.ledger import Ledger
-from zotune.callbacks.records import name_of, numbers_of, params_of, settings_of, step_of
+from zotune.callbacks.journal import Journal
+from zotune.callbacks.records import (
+    group_of,
+    name_of,
+    numbers_of,
+    params_of,
+    settings_of,
+    step_of,
+)
 from zotune.callbacks.session import describe
 from zotune.callbacks.summary_run import note_of, rows_of, spending_of, status_of, table_of
 from zotune.callbacks.tracking import BATCH, batches
@@ -51,6 +58,38 @@ def test_names_say_estimator_and_q_and_what_else_was_searched() -> None:
     assert name_of(a_trial(evaluated_params={"lr": 0.5}), {}) == "lr=0.5"
 
 
+def test_groups_say_estimator_and_q_and_the_update_where_it_was_searched() -> None:
+    trial = a_trial(evaluated_params={"q": 5, "eta": 0.1})
+    assert group_of(trial, settings_of(trial)) == "align q=5"
+    searched = {"update": "adam", "eta": 0.1}
+    trial = a_trial(config={"problem": "quadratic", "budget": 100, "q": 5, **searched})
+    assert group_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam"
+    assert name_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam eta=0.1"
+    assert group_of(a_trial(Theirs, config={"lr": 1}), {"lr": 1}) == ""
+
+
+def test_replicates_that_are_trials_are_a_group_of_all_that_was_searched_beside_them() -> None:
+    searched = {"q": 5, "eta": 0.1, "replicate": 2}
+    trial = a_trial(evaluated_params=searched)
+    assert group_of(trial, settings_of(trial)) == "align q=5 eta=0.1"
+
+
+def test_a_rule_for_q_is_said_by_its_name() -> None:
+    growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
+    trial = a_trial(evaluated_params={"q": growth})
+    settings = {"estimator": "align", "q": growth}
+    assert name_of(trial, settings) == group_of(trial, settings) == "align q=growth"
+
+
+def test_a_step_that_was_searched_is_kept_as_a_logarithm_too() -> None:
+    config = {"problem": "quadratic", "budget": 100, "step": "constant", "eta": 0.01}
+    trial = a_trial(config=config, evaluated_params={"eta": 0.01}, row={"spent": 1})
+    assert Journal().end(trial, "FINISHED")[-1]["final"] == {"log10_eta": -2.0}
+    fixed = a_trial(config=config, evaluated_params={}, row={"spent": 1})
+    assert Journal().end(fixed, "FINISHED")[-1]["final"] == {}
+    assert Journal(axes=["eta"]).end(fixed, "FINISHED")[-1]["final"] == {"log10_eta": -2.0}
+
+
 def test_credentials_in_a_configuration_do_not_become_params() -> None:
     trial = a_trial(Theirs, config={"db": "postgresql://me:pw@host/x"})
     assert params_of(settings_of(trial)) == {"db": "postgresql://host/x"}
@@ -66,47 +105,47 @@ def test_metrics_are_the_numbers_of_the_study_and_nothing_else() -> None:
 
 
 def test_a_point_that_is_reported_again_is_written_once() -> None:
-    ledger, trial = Ledger(), a_trial()
-    first = ledger.result(trial, {}, [{"spent": s, "loss": s} for s in (0, 5, 10)])
+    journal, trial = Journal(), a_trial()
+    first = journal.result(trial, {}, [{"spent": s, "loss": s} for s in (0, 5, 10)])
     assert [r["kind"] for r in first] == ["started", "points"]
-    again = ledger.result(trial, {}, [{"spent": s, "loss": -s} for s in (5, 10, 15)])
+    again = journal.result(trial, {}, [{"spent": s, "loss": -s} for s in (5, 10, 15)])
     assert again[0]["points"] == [[15, {"loss": -15.0}]]
-    assert ledger.result(trial, {"spent": 15, "loss": 0}, None) == []
-    restored = Ledger([*first, *again])
+    assert journal.result(trial, {"spent": 15, "loss": 0}, None) == []
+    restored = Journal([*first, *again])
     assert restored.is_open(trial)
     assert restored.result(trial, {"spent": 15, "loss": 0}, None) == []
     assert restored.result(trial, {"spent": 16, "loss": 0}, None)
 
 
 def test_what_a_trial_makes_again_after_a_kill_is_counted_also_by_a_new_driver() -> None:
-    ledger, trial = Ledger(), a_trial(row={"spent": 40, "loss": 1.0, "status": "exhausted"})
+    journal, trial = Journal(), a_trial(row={"spent": 40, "loss": 1.0, "status": "exhausted"})
     records = []
     for spent in (10, 20, 30, 20, 30):
         row = {"spent": spent, "loss": 1.0}
-        records += ledger.result(trial, row, [row])
-    ledger = Ledger(records)
+        records += journal.result(trial, row, [row])
+    journal = Journal(records)
     for spent in (30, 40):  # the first two repetitions have not been written down
         row = {"spent": spent, "loss": 1.0}
-        records += ledger.result(trial, row, [row])
-    records += ledger.end(trial, "FINISHED")
+        records += journal.result(trial, row, [row])
+    records += journal.end(trial, "FINISHED")
     assert records[-1]["final"]["repeated"] == 10
     started = {**records[0], "params": {"replicates": "3", "count": "directions"}}
     spending = spending_of([started, *records[1:]])
     assert (spending.charged, spending.repeated) == (3 * 40, 3 * 10)
-    assert "repeated" not in Ledger().end(trial, "FINISHED")[-1]["final"]
+    assert "repeated" not in Journal().end(trial, "FINISHED")[-1]["final"]
 
 
 def test_what_is_not_finite_stays_out_of_the_curve_and_is_named() -> None:
     inf, nan = float("inf"), float("nan")
     curve = [{"spent": 1, "loss": 1.0}, {"spent": 2, "loss": inf}, {"spent": 3, "loss": nan}]
-    (_, record) = Ledger().result(a_trial(), {}, curve)
+    (_, record) = Journal().result(a_trial(), {}, curve)
     assert record["points"] == [[1, {"loss": 1.0}], [2, {}], [3, {}]]
     assert record["nonfinite"] == {"loss": 2}
 
 
 def test_a_trial_that_ended_by_itself_is_finished_whatever_ended_the_experiment() -> None:
     def end(said: str, **row: Any) -> tuple[str, str]:
-        record = Ledger().end(a_trial(row={"spent": 1} | row), said)[-1]
+        record = Journal().end(a_trial(row={"spent": 1} | row), said)[-1]
         return record["status"], record["tags"]["zotune.status"]
 
     assert end("KILLED", status="running") == ("KILLED", "interrupted")

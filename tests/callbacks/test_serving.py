@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.instrument import plain_study
 from zotune.callbacks.serving import page_of, served
 from zotune.callbacks.stores import artifact_root, database_of, resolve_uri
 from zotune.cli import main
 from zotune.errors import ConfigError
 from zotune.results.store import Store
-from zotune.study import Study
 
 ODD = "my résumé #1 dir"
-SMALL = Study(
+SMALL = plain_study(
     name="mine",
     problem={"name": "quadratic", "dim": 12},
     budget=96,

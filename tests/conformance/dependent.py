@@ -11,7 +11,7 @@ from zotune.addresses import Keys, replicate_keys
 from zotune.blocks import Block, DenseBlock, ReplayedBlock
 from zotune.directions import TILE, Directions, Sampler
 from zotune.directions.rademacher import Rademacher, Words
-from zotune.weights.block import Shelf, SignBlock
+from zotune.weights.block import BlockCache, SignBlock
 
 CPU = torch.device("cpu")
 KEYS = replicate_keys("directions", 0, [0])
@@ -88,15 +88,15 @@ def replayed(rows: Tensor) -> Block:
 def tiles(rows: Tensor) -> Block:
     """As the weights of a module have it."""
     kind = Directions("given", "Rows that are there.", lambda *_: Given(rows))  # type: ignore[arg-type]
-    shelf = Shelf(kind, KEYS, CPU, dim=rows.shape[1], q=len(rows), may_keep=0)
-    return shelf.block(0, len(rows), rows.shape[1])
+    cache = BlockCache(kind, KEYS, CPU, dim=rows.shape[1], q=len(rows), may_keep=0)
+    return cache.block(0, len(rows), rows.shape[1])
 
 
 def repeated_signs() -> SignBlock:
     """Six packed directions of rank 3."""
     dim = TILE + 1000
     kind = Directions("repeated", "Pairs of the same signs.", RepeatedSigns, signs=True)
-    block = Shelf(kind, KEYS, CPU, dim=dim, q=6, may_keep=2**20).block(0, 6, dim)
+    block = BlockCache(kind, KEYS, CPU, dim=dim, q=6, may_keep=2**20).block(0, 6, dim)
     assert isinstance(block, SignBlock)
     return block
 

@@ -10,8 +10,8 @@ import torch
 
 import zotune
 from tests.conformance.test_every_step import check_vectors, check_weights
+from tests.instrument import minimize, parse_config
 from zotune.blocksizes import BLOCK_SIZES, Last, register
-from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 
@@ -90,7 +90,7 @@ def test_the_norm_test_leaves_blocks_alone_where_directions_agree() -> None:
 
 
 def test_rows_carry_the_size_of_the_last_block() -> None:
-    run = zotune.minimize(
+    run = minimize(
         {"name": "quadratic", "dim": 50},
         q={"rule": "growth", "first": 1, "factor": 3, "most": 27},
         estimator="avg",
@@ -110,8 +110,8 @@ def test_a_rule_that_depends_on_values_gives_each_replicate_a_ledger_of_its_own(
         "eta": 1e-4,
     }
     problem = {"name": "quadratic", "dim": 50}
-    together = zotune.minimize(problem, **settings, replicates=2)
-    alone = zotune.minimize(problem, **settings, replicate=1)
+    together = minimize(problem, **settings, replicates=2)
+    alone = minimize(problem, **settings, replicate=1)
     assert torch.equal(together.x[1:], alone.x)
 
 
@@ -129,7 +129,7 @@ def test_a_rule_that_depends_on_values_gives_each_replicate_a_ledger_of_its_own(
 )
 def test_a_rule_that_is_not_one_is_refused_in_one_line(q: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        zotune.minimize({"name": "quadratic", "dim": 50}, q=q, estimator="align", budget=100)
+        minimize({"name": "quadratic", "dim": 50}, q=q, estimator="align", budget=100)
 
 
 def test_a_rule_without_a_largest_block_is_refused() -> None:

@@ -14,9 +14,9 @@ import torch
 
 import zotune
 from tests.devices import pretending
+from tests.instrument import parse_config
 from tests.pretended import Elsewhere
 from tests.weights.toy import Toy
-from zotune.config import parse_config
 from zotune.core.names import STATE_FILE
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS

@@ -17,9 +17,9 @@ import zotune
 from tests.conformance.dependent import KINDS_OF_BLOCK, dependent_rows, repeated_signs
 from tests.conftest import CountingBowl
 from tests.devices import chosen
+from tests.instrument import minimize, parse_config
 from zotune.addresses import replicate_keys
 from zotune.blocks import Block, DenseBlock
-from zotune.config import parse_config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS, Directions
 from zotune.estimators import CLAIMS, ESTIMATORS, Estimator
@@ -360,7 +360,7 @@ def test_the_radius_drops_out_on_linear_functions(
     objective = zotune.objective(lambda x: slope @ x, 6, L=1.0, device=chosen())
 
     def end(mu: float) -> Tensor:
-        return zotune.minimize(
+        return minimize(
             objective,
             estimator=estimator.name,
             difference=difference,

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.config import parse_config
 from zotune.core.names import STATE_FILE
 from zotune.loop import Loop
 from zotune.runs.checkpoint import load_loop, save_loop
@@ -130,9 +130,7 @@ def test_every_call_is_charged_and_the_budget_is_kept(
     objective = zotune.objective(bowl, 5, start=[1.0] * 5)
     for name in (toy_step, "auto"):
         calls.clear()
-        run = zotune.minimize(
-            objective, **settings(name, difference=difference, count=count, budget=57)
-        )
+        run = minimize(objective, **settings(name, difference=difference, count=count, budget=57))
         ledger = run.state.ledger
         assert len(calls) == ledger.evaluations + ledger.monitored
         spent = ledger.evaluations if count == "evaluations" else ledger.queries
@@ -141,9 +139,7 @@ def test_every_call_is_charged_and_the_budget_is_kept(
 
 def test_the_value_at_an_accepted_point_is_not_paid_again() -> None:
     """q evaluations and one trial a step, after the first value."""
-    run = zotune.minimize(
-        {"name": "quadratic", "dim": 6}, **settings("auto", budget=101, q=4, eta=None)
-    )
+    run = minimize({"name": "quadratic", "dim": 6}, **settings("auto", budget=101, q=4, eta=None))
     trials = run.state.ledger.evaluations - 1 - 4 * run.state.steps
     assert run.state.steps <= trials <= 2 * run.state.steps
 
@@ -151,7 +147,7 @@ def test_the_value_at_an_accepted_point_is_not_paid_again() -> None:
 @UPDATE
 def test_auto_never_ends_above_its_start(update: str) -> None:
     for seed in range(5):
-        run = zotune.minimize(
+        run = minimize(
             lambda x: (x**4).sum() + 100 * (x[0] - x[1] ** 2) ** 2,
             [3.0, -2.0, 1.0, 0.5],
             **settings("auto", update=update, budget=200, seed=seed, q=2),
@@ -166,14 +162,14 @@ def test_values_that_are_not_finite_are_rejected_points(bad: float) -> None:
     def walled(x: torch.Tensor) -> float:
         return float((x**2).sum()) if float(x[0]) > 0.5 else bad
 
-    run = zotune.minimize(walled, [2.0, 2.0, 2.0], **settings("auto", q=3, budget=300))
+    run = minimize(walled, [2.0, 2.0, 2.0], **settings("auto", q=3, budget=300))
     assert run.status == "exhausted"
     assert run.rows[-1]["loss"] < 0.76  # where the line to the minimum meets the wall
 
 
 def test_auto_finds_its_step_over_twelve_orders_of_magnitude() -> None:
     for scale in (1e-6, 1.0, 1e6):
-        run = zotune.minimize(
+        run = minimize(
             lambda x, s=scale: s * ((x - 1) ** 2).sum(),
             [0.0] * 5,
             **settings("auto", q=5, budget=100, estimator="align"),
@@ -183,7 +179,7 @@ def test_auto_finds_its_step_over_twelve_orders_of_magnitude() -> None:
 
 def test_normalized_is_free_of_the_scale_of_f() -> None:
     def end(scale: float) -> torch.Tensor:
-        return zotune.minimize(
+        return minimize(
             lambda x: scale * ((x - 1) ** 2).sum(),
             [0.0] * 5,
             **settings("normalized", q=4, eta=1e-2, budget=200, difference="central"),
@@ -193,7 +189,7 @@ def test_normalized_is_free_of_the_scale_of_f() -> None:
 
 
 def test_normalized_goes_by_a_running_mean_where_a_block_has_one_direction() -> None:
-    run = zotune.minimize(
+    run = minimize(
         lambda x: ((x - 1) ** 2).sum(),
         [0.0] * 5,
         **settings("normalized", q=1, eta=0.02, budget=2000, estimator="avg"),

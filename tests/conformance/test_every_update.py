@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.config import parse_config
 from zotune.core.names import STATE_FILE
 from zotune.errors import ConfigError
 from zotune.loop import Loop
@@ -49,7 +49,7 @@ def settings(name: str, **changes: Any) -> dict[str, Any]:
 def test_an_update_descends_a_bowl(name: str) -> None:
     bowl = zotune.objective(lambda x: (x**2).sum(), 5, start=[1.0] * 5)
     eta = UPDATES[name].natural or 0.02
-    run = zotune.minimize(bowl, **settings(name, eta=eta, q=5, budget=600))
+    run = minimize(bowl, **settings(name, eta=eta, q=5, budget=600))
     assert run.rows[-1]["loss"] < 0.05 * run.rows[0]["loss"]
 
 
@@ -61,12 +61,13 @@ def test_a_linear_update_takes_eta_as_a_factor_and_others_as_a_length(
     entry, generator = UPDATES[name], torch.Generator().manual_seed(seed)
     g = torch.randn(3, 7, dtype=torch.float64, generator=generator)
 
-    def moved(factor: float, eta: float) -> Tensor:
+    def moved(factor: float, eta: float, coefficient: float) -> Tensor:
         slots = {slot: torch.zeros(7, dtype=torch.float64) for slot in entry.slots}
-        move = entry.bound(0.5)
+        move = entry.bound(coefficient, 3.0)
         return torch.stack([move(factor * each, slots, eta, t) for t, each in enumerate(g)])
 
-    assert torch.allclose(moved(eta, 1.0), moved(1.0, eta)) == entry.linear
+    for beta in (0.0, 0.5):
+        assert torch.allclose(moved(eta, 1.0, beta), moved(1.0, eta, beta)) == entry.linear
 
 
 @EVERY
@@ -92,7 +93,7 @@ def test_the_estimate_is_left_as_it_is_and_a_stretch_is_as_good_as_the_whole(nam
 
 def check_vectors(name: str, tmp_path: Path) -> None:
     problem = {"name": "quadratic", "dim": 6}
-    whole = zotune.minimize(problem, **settings(name, replicates=2))
+    whole = minimize(problem, **settings(name, replicates=2))
     objective = zotune.objectives.build_problem(problem)
     loop = Loop(parse_config(settings(name, replicates=2)), objective)
     save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)
@@ -177,5 +178,5 @@ def test_an_update_of_a_known_name_moves_as_torch_s_does(name: str, peer: Any) -
         g = torch.randn(6, dtype=torch.float64, generator=generator)
         parameter.grad = g.clone()
         optimizer.step()
-        mine -= UPDATES[name].move(g, slots, 0.1, t)
+        mine -= UPDATES[name].bound(0.9)(g, slots, 0.1, t)
         assert torch.allclose(mine, parameter.detach(), rtol=1e-12)

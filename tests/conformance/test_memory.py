@@ -10,9 +10,9 @@ from torch import Tensor
 
 import zotune
 from tests.conformance.test_every_step import check_vectors, settings
+from tests.instrument import parse_config
 from tests.weights.models import TinyQwen, bits
 from zotune.blocks import Block
-from zotune.config import parse_config
 from zotune.core.names import SCALARS_FILE, STATE_FILE
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS, register

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import zotune
+from tests.instrument import minimize
 from zotune.blocks import Block
 from zotune.errors import ConfigError, DuplicateNameError
 from zotune.estimators import ESTIMATORS, register
@@ -24,13 +25,13 @@ def sign() -> str:
 
 def test_it_is_listed_and_runs(sign: str, bowl: zotune.Objective) -> None:
     assert ESTIMATORS[sign].summary == "The mean of the directions, each turned downhill."
-    run = zotune.minimize(bowl, estimator=sign, q=5, budget=500, step="constant", eta=0.01)
+    run = minimize(bowl, estimator=sign, q=5, budget=500, step="constant", eta=0.01)
     assert run.rows[-1]["loss"] < run.rows[0]["loss"]
 
 
 def test_without_moments_it_has_no_theory_step(sign: str, bowl: zotune.Objective) -> None:
     with pytest.raises(ConfigError, match="'test-sign' declares none"):
-        zotune.minimize(bowl, estimator=sign, budget=10)
+        minimize(bowl, estimator=sign, budget=10)
 
 
 def test_a_taken_name_is_refused(sign: str) -> None:
@@ -40,7 +41,7 @@ def test_a_taken_name_is_refused(sign: str) -> None:
 
 def test_a_linear_function_is_estimated_by_its_projection() -> None:
     """Recorded values: a change here is a change of every run."""
-    run = zotune.minimize(
+    run = minimize(
         zotune.objective(lambda x: x.sum(), 4, L=1.0), estimator="align", q=2, budget=2, seed=3
     )
     assert run.x.tolist() == [pytest.approx(RECORDED, abs=1e-6)]

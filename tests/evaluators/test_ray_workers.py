@@ -15,6 +15,7 @@ import zotune
 from tests.evaluators import objectives
 from tests.evaluators.objectives import valley
 from tests.evaluators.test_seam import LOOPS, finished, same_weights
+from tests.instrument import minimize
 from tests.weights.toy import assert_same
 from zotune.core.state import State
 from zotune.errors import ConfigError, ObjectiveError
@@ -77,12 +78,12 @@ def test_one_two_and_four_workers_make_the_same_run(pool: RayWorkers, make: Any,
 
 def minimized(fn: Any, folder: Path, workers: int = 2, **changes: Any) -> zotune.Run:
     told = SETTINGS | {"data": folder, "workers": workers, "worker": SMALL} | changes
-    return zotune.minimize(fn, START, progress=False, **told)
+    return minimize(fn, START, progress=False, **told)
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> zotune.Run:
-    return zotune.minimize(valley, START, progress=False, **SETTINGS)
+    return minimize(valley, START, progress=False, **SETTINGS)
 
 
 def test_a_killed_worker_is_replaced_and_nothing_is_charged_twice(
@@ -120,8 +121,8 @@ def test_what_an_objective_raises_ends_the_run_with_its_traceback(
 
 def test_failures_are_rejected_points_and_counted(shared_ray: None) -> None:
     told: dict[str, Any] = {"budget": 40, "failures": (ArithmeticError,), "progress": False}
-    alone = zotune.minimize(objectives.often_failing, START, **told)
-    run = zotune.minimize(objectives.often_failing, START, workers=2, worker=SMALL, **told)
+    alone = minimize(objectives.often_failing, START, **told)
+    run = minimize(objectives.often_failing, START, workers=2, worker=SMALL, **told)
     assert run.failed == alone.failed > 0
     assert torch.equal(run.best_x, alone.best_x)
 
@@ -130,13 +131,13 @@ def test_a_factory_opens_its_simulator_once_a_worker(
     shared_ray: None, tmp_path: Path, undisturbed: zotune.Run
 ) -> None:
     told = SETTINGS | {"data": tmp_path, "workers": 2, "worker": SMALL, "progress": False}
-    run = zotune.minimize(zotune.factory(objectives.simulator), **told)
+    run = minimize(zotune.factory(objectives.simulator), **told)
     assert torch.equal(run.x, undisturbed.x)
     opened = {file.name for file in tmp_path.glob("opened-*")}  # a second time would have raised
     assert 1 <= len(opened) <= 2  # a run may end before its second worker is there
     assert f"opened-{os.getpid()}" not in opened
     with pytest.raises(ObjectiveError, match="no licence for the simulator"):
-        zotune.minimize(zotune.factory(objectives.broken_simulator), **told)
+        minimize(zotune.factory(objectives.broken_simulator), **told)
 
 
 def test_web_calls_wait_side_by_side_in_one_worker(
@@ -148,11 +149,11 @@ def test_web_calls_wait_side_by_side_in_one_worker(
 
 def test_workers_that_ray_has_no_room_for_are_refused(shared_ray: None) -> None:
     with pytest.raises(ConfigError, match="workers=9 want 9 CPU, and Ray has 2; lower workers"):
-        zotune.minimize(valley, START, workers=9, **SETTINGS)
+        minimize(valley, START, workers=9, **SETTINGS)
     with pytest.raises(ConfigError, match="worker must be numbers of cpu and gpu"):
-        zotune.minimize(valley, START, workers=1, worker={"cpus": 1}, **SETTINGS)
+        minimize(valley, START, workers=1, worker={"cpus": 1}, **SETTINGS)
     with pytest.raises(ConfigError, match="workers must be greater than or equal to 0"):
-        zotune.minimize(valley, START, workers=-1, **SETTINGS)
+        minimize(valley, START, workers=-1, **SETTINGS)
 
 
 def test_a_run_with_workers_is_resumed_by_another_number_of_them(

@@ -12,8 +12,9 @@ import torch
 import zotune
 from tests.conftest import CountingBowl
 from tests.evaluators.shuffled import KilledError, Shuffled
+from tests.instrument import parse_config
 from tests.weights.toy import Toy, assert_same, bits, settings
-from zotune.config import parse_config
+from zotune.config import CHOICES
 from zotune.core.names import RUNNING
 from zotune.core.state import State
 from zotune.evaluators import SERIAL, Evaluator
@@ -30,7 +31,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "replicates": {"q": 2, "L": 3.0, "replicates": 3},
     "diverging": {"q": 2, "step": "constant", "eta": 1e150, "replicates": 2},
     "adam": {"q": 2, "update": "adam", "step": "constant", "eta": 0.01},
-    "auto": {"update": "auto", "step": "auto", "count": "evaluations"},
+    "auto": {**dict.fromkeys(CHOICES, "auto"), "count": "evaluations"},
+    "searched": {"estimator": "avg", "q": 3, "step": "auto", "count": "evaluations"},
+    "bounded": {"q": 3, "L": 3.0, "bounds": (-1.0, 0.5), "replicates": 2},
+    "bounded both ways": {"q": 3, "step": "auto", "bounds": (-1.0, 0.5), "difference": "central"},
 }
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 import zotune
+from tests.instrument import minimize, parse_config
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.config import parse_config
 from zotune.core.names import RUNNING
 from zotune.loop import Loop
 
@@ -108,7 +108,7 @@ def vector_digest(case: dict[str, Any]) -> str:
             options = {"name": "stochastic-logistic", "dim": dim, "samples": 30, "batch": 4}
         target = options
     try:
-        run = zotune.minimize(target, **settings)
+        run = minimize(target, **settings)
     except zotune.ZotuneError as error:
         return _digest([type(error).__name__])
     ledger = run.state.ledger

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from tests.instrument import parse_config
 from tests.language.conftest import REAL_DATA, made, needs_minilm, needs_real_data, parameters
 from zotune.addresses import Keys
-from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.language.heads import pooled
 from zotune.language.objective import LanguageModel

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import zotune
+from tests.instrument import minimize
 from zotune.addresses import instance_generator
 from zotune.errors import ConfigError
 from zotune.objectives import build_problem
@@ -115,7 +115,7 @@ def test_the_bound_with_a_comparator_holds_for_the_mean(estimator: str, q: int) 
     loss = Logistic(dim=40, samples=40)
     assert loss.L is not None
     budget = 400
-    run = zotune.minimize(loss, estimator=estimator, q=q, budget=budget, replicates=20)
+    run = minimize(loss, estimator=estimator, q=q, budget=budget, replicates=20)
     z, value = loss.comparator(40 * loss.L / budget)
     excess = convex_bound(
         method(estimator, 40),
@@ -163,7 +163,7 @@ def test_full_blocks_reach_what_was_measured_before(estimator: str, measured: fl
     Central differences, because a square Gaussian block now and then magnifies the bias of forward
     ones until a run is spoilt.
     """
-    run = zotune.minimize(
+    run = minimize(
         "logistic", estimator=estimator, q=1000, budget=20_000, mu=1e-6, difference="central"
     )
     assert run.rows[-1]["loss"] == pytest.approx(measured, rel=0.1)
@@ -174,7 +174,7 @@ def test_averaging_wants_small_blocks_and_projection_does_not_mind() -> None:
 
     def loss(estimator: str, q: int) -> tuple[float, float]:
         problem = {"name": "logistic", "dim": 200, "samples": 200}
-        run = zotune.minimize(problem, estimator=estimator, q=q, budget=4000, replicates=4)
+        run = minimize(problem, estimator=estimator, q=q, budget=4000, replicates=4)
         row = run.rows[-1]
         return row["loss"], row["loss_std"] / 2
 

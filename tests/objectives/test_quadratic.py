@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import zotune
+from tests.instrument import minimize
 from zotune.errors import ConfigError
 from zotune.objectives import build_problem
 from zotune.objectives.quadratic import Quadratic
@@ -77,7 +77,7 @@ MEASURED = {
 def test_the_dichotomy_at_the_theory_step_is_the_one_measured_before(
     estimator: str, q: int
 ) -> None:
-    run = zotune.minimize(
+    run = minimize(
         {"name": "quadratic", "dim": 1000},
         estimator=estimator,
         q=q,
@@ -93,7 +93,7 @@ def test_one_block_of_five_hundred_lands_where_the_algebra_says(estimator: str) 
     """E f(x − ηĝ) = f − η gᵀEĝ + ½η² tr(A E ĝĝᵀ), with E ĝĝᵀ = a ggᵀ + b‖g‖² I."""
     d, q, f = 1000, 500, Quadratic(dim=1000)
     assert f.L is not None
-    run = zotune.minimize(f, estimator=estimator, q=q, budget=q, replicates=10)
+    run = minimize(f, estimator=estimator, q=q, budget=q, replicates=10)
     g = f.gradient(f.start()[None])[0]
     if estimator == "avg":
         eta, mean, a, b = q / (q + d + 1) / f.L, 1.0, (q + 1) / q, 1 / q
@@ -109,7 +109,7 @@ def test_one_block_of_five_hundred_lands_where_the_algebra_says(estimator: str) 
 
 def test_with_five_hundred_queries_averaging_loses_and_projection_gains_by_large_blocks() -> None:
     def gap(estimator: str, q: int) -> float:
-        run = zotune.minimize("quadratic", estimator=estimator, q=q, budget=500, replicates=2)
+        run = minimize("quadratic", estimator=estimator, q=q, budget=500, replicates=2)
         return float(run.rows[-1]["gap"])
 
     assert gap("align", 500) < gap("align", 1) < gap("avg", 500)

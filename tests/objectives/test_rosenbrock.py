@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import zotune
+from tests.instrument import minimize
 from zotune.errors import ConfigError
 from zotune.objectives import build_problem
 from zotune.objectives.rosenbrock import CACHED, Rosenbrock, hessian_at, largest_eigenvalue
@@ -147,7 +147,7 @@ def test_full_blocks_reach_what_was_measured_before() -> None:
     rosenbrock = Rosenbrock()
     assert pytest.approx(4860, rel=0.25) == rosenbrock.L
     runs = {
-        estimator: zotune.minimize(rosenbrock, estimator=estimator, q=1000, budget=20_000, mu=1e-6)
+        estimator: minimize(rosenbrock, estimator=estimator, q=1000, budget=20_000, mu=1e-6)
         for estimator in ("avg", "align")
     }
     losses = {name: run.rows[-1]["loss"] for name, run in runs.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-import zotune
+from tests.instrument import minimize
 from zotune.addresses import replicate_keys
 from zotune.errors import ConfigError
 from zotune.objectives import build_problem
@@ -147,7 +147,7 @@ def test_points_are_left_alone() -> None:
 
 
 def test_a_run_reports_the_last_and_the_average_iterate_on_all_samples() -> None:
-    run = zotune.minimize(SMALL, q=5, budget=300, step="sqrt-decay", eta=1.0, replicates=3)
+    run = minimize(SMALL, q=5, budget=300, step="sqrt-decay", eta=1.0, replicates=3)
     average = run.state.average / run.state.average_weight
     row = run.rows[-1]
     assert row["loss"] == pytest.approx(SMALL.values(run.x).mean().item())
@@ -158,8 +158,8 @@ def test_a_run_reports_the_last_and_the_average_iterate_on_all_samples() -> None
 
 def test_replicates_run_alone_as_they_run_together() -> None:
     settings: dict[str, Any] = {"q": 3, "budget": 90, "step": "sqrt-decay", "eta": 1.0, "mu": 1e-4}
-    together = zotune.minimize(SMALL, replicates=3, **settings)
-    alone = zotune.minimize(SMALL, replicate=2, **settings)
+    together = minimize(SMALL, replicates=3, **settings)
+    alone = minimize(SMALL, replicate=2, **settings)
     assert torch.allclose(alone.x[0], together.x[2], atol=1e-8)
 
 

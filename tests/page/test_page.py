@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,16 @@ import pytest
 from click.testing import CliRunner
 
 from tests.browser import keep_picture, wait_until
+from tests.instrument import plain_study
 from tests.servers import Server
 from zotune.callbacks import page as page_module
-from zotune.callbacks.page import Contents, prepare_page, view_state
+from zotune.callbacks.charts import Contents, view_state
+from zotune.callbacks.page import plain_path, prepare_page, trial_runs
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.stores import open_client
 from zotune.cli import main
+from zotune.core.names import LAUNCH_TAG
 from zotune.errors import ConfigError
-from zotune.study import Study
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -52,7 +55,7 @@ def printed_page(
     """The address that ``zotune run`` prints at its end."""
     folder = tmp_path_factory.mktemp("looked-at")
     path = folder / "study.yaml"
-    path.write_text(Study(**STUDY).to_yaml())
+    path.write_text(plain_study(**STUDY).to_yaml())
     server = f"http://127.0.0.1:{running_server.port}"
     words = ["run", str(path), "--storage", str(folder / "out"), "--tracking-uri", server]
     done = CliRunner().invoke(main, words)
@@ -83,11 +86,28 @@ def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     assert (curves["x"], curves["y"]) == ([0, 800], "log")
     assert set(bars["kinds"]) == {"bar"}
     text = browser.find_element("tag name", "body").text
-    assert "Group by: estimator" in text
-    assert "Group: estimator: align, q: 40" in text
+    assert "Group by: zotune.group" in text
+    assert [name for name in NAMES if f"Group: {name}" not in text] == []
     assert "4 matching runs" in text
     assert [s for s in ("Curves", "Final values", "Search space") if s not in text] == []
     keep_picture(browser, "mlflow-page")
+
+
+def test_the_plain_address_shows_the_runs_of_the_launch(
+    printed_page: str, running_server: Server, browser: Chrome
+) -> None:
+    client = open_client(f"http://127.0.0.1:{running_server.port}")
+    found = re.search(r"(http.*)/#/experiments/(\d+)/", printed_page)
+    assert found is not None
+    server, experiment = found.groups()
+    (launch,) = {run.data.tags[LAUNCH_TAG] for run in trial_runs(client, [experiment])}
+    browser.get(server + plain_path([experiment], [launch]))
+    wait_until(browser, lambda _: "4 matching runs" in shown(browser))
+
+
+def shown(browser: Chrome) -> str:
+    """The text that a page shows."""
+    return str(browser.find_element("tag name", "body").text)
 
 
 @pytest.mark.long
@@ -95,7 +115,7 @@ def test_launches_of_two_studies_stand_side_by_side(
     shared_ray: None, running_server: Server, printed_page: str, browser: Chrome, tmp_path: Path
 ) -> None:
     uri = f"http://127.0.0.1:{running_server.port}"
-    other = Study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
+    other = plain_study(**STUDY | {"name": "beside", "fixed": {"difference": "central"}})
     other.run(tracking_uri=uri, storage_path=tmp_path)
     _, page = page_of(["looked-at", "beside"], uri)
     browser.get(uri + page.path)
@@ -208,7 +228,7 @@ def test_runs_are_hidden_by_the_start_of_their_own_launch_and_problem(
         page.notice == "2 of 5 runs end above their start, hidden here; zotune ui --all shows them"
     )
     (state,) = client.get_experiment(experiment).tags.values()
-    assert page.notice in state
+    assert "Curves (2 of 5 runs hidden; " in state
     assert {lost, also_lost}.isdisjoint(found_by(client, experiment))
 
 
@@ -265,8 +285,43 @@ def test_of_many_runs_the_best_of_each_launch_are_shown_and_all_where_all_are_as
 
 def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> None:
     launches = {"one": ["a"], "two": ["b"]}
-    state = view_state(Contents(["loss"], set(), ["estimator", "q"], 10, launches))
+    contents = Contents(["loss"], set(), ["estimator", "q"], 10, launches)
+    state = view_state(contents)
     assert state["searchFilter"] == "attributes.run_id IN ('a', 'b')"
-    keys = [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
-    assert keys == ["estimator", "q", "zotune.launch_id"]
+    assert groups(state) == ["estimator", "q", "zotune.launch_id"]
     assert state["compareRunCharts"][0]["scaleType"] == "linear"
+    assert groups(view_state(replace(contents, named_groups=True))) == ["zotune.group_of_launch"]
+
+
+def groups(state: dict[str, Any]) -> list[str]:
+    """What a page groups its runs by."""
+    return [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
+
+
+def test_a_searched_step_has_a_logarithmic_axis_where_every_run_has_the_logarithm() -> None:
+    contents = Contents(["loss"], set(), ["estimator", "q", "eta"], 10, {"one": ["a"]})
+    assert parallel(contents) == (["estimator", "q", "eta"], ["final_loss"])
+    assert parallel(replace(contents, log_eta=True)) == (
+        ["estimator", "q"],
+        ["final_log10_eta", "final_loss"],
+    )
+
+
+def parallel(contents: Contents) -> tuple[list[str], list[str]]:
+    """Params and metrics that are axes of the parallel coordinates."""
+    (chart,) = (c for c in view_state(contents)["compareRunCharts"] if c["type"] == "PARALLEL")
+    return chart["selectedParams"], chart["selectedMetrics"]
+
+
+def test_a_version_of_mlflow_that_was_never_tried_is_named_with_the_address_of_its_own_page(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_client(store)
+    experiment = client.create_experiment("mine", str(tmp_path))
+    logged(client, experiment, "first", 0, 2.0, 1.0)
+    assert prepare_page(client, [experiment], ["first"]).problem == ""
+    monkeypatch.setattr(page_module, "TRIED", ((2, 0), (2, 1)))
+    page = prepare_page(client, [experiment], ["first"])
+    assert "viewStateShareKey" in page.path
+    assert page.problem.startswith("prepared pages were tried with MLflow 2.0 to 2.1, and this is")
+    assert f"open /#/experiments/{experiment}/runs?searchFilter=tags" in page.problem

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import zotune
+from tests.instrument import plain_study
 from zotune.cli import main
 from zotune.results.checkpoints import from_run
 from zotune.results.configurations import Configuration
-from zotune.study import Study
 
 PROBLEM = {"name": "quadratic", "dim": 10, "condition": 5.0}
 STUDY: dict[str, Any] = {
@@ -58,7 +58,7 @@ def recorded(
     small = UNCLAIMED | {"space": {"estimator": ["avg"], "q": [1]}, "replicates": 1}
     launches = []
     for study in (small, STUDY):
-        results = Study(**study).run(storage_path=folder, tracking_uri=uri)
+        results = plain_study(**study).run(storage_path=folder, tracking_uri=uri)
         assert not results.errors
         launches.append(Path(results.experiment_path).name)
     return Recorded(uri, *launches)

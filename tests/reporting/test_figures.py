@@ -13,8 +13,10 @@ import zotune
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
+from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.heat import heat_map
 from zotune.reporting.importance import importances
+from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
 from zotune.reporting.report import drawings
 from zotune.results.checkpoints import from_run
@@ -279,3 +281,32 @@ def test_the_best_has_the_lowest_loss_and_diverged_only_if_it_is_alone() -> None
     drawing = figures.best_steps(series)
     assert [y for line in drawing.figure.axes[0].lines for y in line.get_ydata()] == [1, 0.1, 1, 30]
     assert drawing.notes[-1].endswith("may lie outside: align q = 2, align q = 8.")
+
+
+def test_updates_and_steps_have_panels_of_their_own_and_rules_of_q_a_curve() -> None:
+    settings: dict[str, Any] = {"estimator": "align", "budget": 200, "replicates": 2}
+    growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
+    points = [{"update": u, "q": q} for u in ("sgd", "momentum") for q in (4, growth)]
+    some = [
+        Configuration((from_run(zotune.minimize(PROBLEM, **settings, **point)),))
+        for point in points
+    ]
+    assert len(best(some)) == 4
+    drawing = figures.curves(best(some))
+    assert [axis.get_title() for axis in drawing.figure.axes[:2]] == [
+        "align, sgd",
+        "align, momentum",
+    ]
+    assert {key for mark in drawing.marks for key in mark.keys} == {"q = 4", "q = growth"}
+    text = markdown("title", [Section("all", drawings=drawings(some, best(some)))])
+    assert "against q" not in text  # there is one number, and a rule has no place on an axis
+
+
+def test_remarks_are_footnotes_of_the_table() -> None:
+    notes = Footnotes()
+    table = Table("t", ["a"], [[f"1 {notes.mark('above its start')}"]], "Note.", notes.lines)
+    assert markdown("x", [Section("s", tables=[table])]).endswith(
+        "| 1 † |\n\n† above its start\n\nNote.\n"
+    )
+    assert "<p>† above its start</p>" in page("x", [Section("s", tables=[table])])
+    assert [Footnotes().mark("one"), [notes.mark(str(at)) for at in range(5)][-1]] == ["†", "††"]

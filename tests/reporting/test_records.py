@@ -13,6 +13,7 @@ import pytest
 
 import zotune
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
+from zotune.callbacks.launches import found_runs, launch_starts
 from zotune.claims import Claim, Tuning
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError, UnknownNameError
@@ -108,6 +109,38 @@ def test_launches_are_taken_one_at_a_time_unless_more_are_named(recorded: Record
     assert [trial.name for trial in first.trials] == ["avg q=1"]
     both = store.read("mine", ["all"])
     assert [launch.launch for launch in both] == [recorded.first, recorded.second]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_launch_is_read_without_the_runs_of_others(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    store, read = Store.open(recorded.uri), []
+    search = store.client.search_runs
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        found = search(*args, **kwargs)
+        read.extend(run.data.tags["zotune.launch_id"] for run in found)
+        return found
+
+    monkeypatch.setattr(store.client, "search_runs", watched)
+    wanted = recorded.first if named else recorded.second
+    (launch,) = store.read("mine", [wanted] if named else [])
+    assert launch.launch == wanted
+    assert set(read) == {wanted}
+
+
+def test_launches_are_listed_by_a_database_as_by_a_server(recorded: Recorded) -> None:
+    client = Store.open(recorded.uri).client
+    experiment = client.get_experiment_by_name("mine")
+    assert experiment is not None
+    found = launch_starts(client, experiment.experiment_id)
+    by_runs: dict[str, int] = {}
+    for run in found_runs(client, [experiment.experiment_id]):
+        launch, start = run.data.tags["zotune.launch_id"], run.info.start_time
+        by_runs[launch] = min(start, by_runs.get(launch, start))
+    assert found == by_runs
+    assert list(found) == [recorded.second, recorded.first]
 
 
 def test_a_launch_or_a_study_that_is_not_there_is_named_with_those_that_are(

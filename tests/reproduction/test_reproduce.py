@@ -56,6 +56,26 @@ def test_small_and_full_studies_state_the_same_claims(experiment: Experiment) ->
         assert all(value in small.axes["eta"] for value in values)
 
 
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.study)
+def test_over_instances_every_claim_is_judged_across_them(experiment: Experiment) -> None:
+    once, many = experiment.at(SMALL), experiment.at(SMALL, instances=8)
+    assert {claim.across for claim in many.claims} == {"problem.seed"}
+    assert [claim.says for claim in many.claims] == [claim.says for claim in once.claims]
+    if "problem.seed" in once.space:
+        assert many == once
+        return
+    chosen_by = many.tuning.replicates if many.tuning else 0
+    assert many.axes["problem.seed"] == list(range(chosen_by + 8))
+    assert many.size == once.size * (chosen_by + 8)
+    assert many.name == f"{once.name}-instances"
+
+
+def test_too_few_instances_to_decide_are_refused(tmp_path: Path) -> None:
+    done = invoke(tmp_path, "--only", "bias", "--instances", "3")
+    assert done.exit_code == 2
+    assert "instances must be at least 6 to decide a claim, got 3" in done.output
+
+
 def test_every_experiment_of_the_paper_is_among_them() -> None:
     tuned = {name for name in shipped_studies() if "-tuned" in name}
     assert tuned <= {experiment.study for experiment in EXPERIMENTS}
@@ -143,7 +163,7 @@ def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colour
         verdict("one", "tuned", "fails", -0.5, "the best step may lie beyond"),
         verdict("two", "theory", "undecided", None),
     ]
-    report = Report("study", [], [], pd.DataFrame(), pd.DataFrame(), found)
+    report = Report("study", [], [], pd.DataFrame(), pd.DataFrame(), found, {})
     section = overview([report])
     assert section.text == ["1 holds, 1 fails, 1 undecided."]
     assert section.tables[0].rows == [
@@ -155,7 +175,7 @@ def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colour
 
 def test_the_walk_through_the_paper_names_studies_and_figures_that_exist() -> None:
     docs = Path(__file__).parents[2] / "docs"
-    text = (docs / "paper.md").read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in docs.glob("paper*.md"))
     figures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
     assert len(figures) > 5
     assert all((docs / figure).is_file() for figure in figures)

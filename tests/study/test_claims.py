@@ -23,7 +23,9 @@ GOOD = """\
 name: mine
 problem: {name: quadratic, dim: 30}
 budget: 300
+count: directions
 replicates: 15
+fixed: {update: sgd, step: theory}
 space:
   estimator: [avg, align]
   q: [1, 10, 30]

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.instrument import plain_study
 from zotune.cli import main
 from zotune.cli.run_command import Request, _conclude
-from zotune.study import Study
 from zotune.study.launch import Launch
 
-STUDY = Study(
+STUDY = plain_study(
     name="mine",
     problem={"name": "quadratic", "dim": 4},
     budget=16,

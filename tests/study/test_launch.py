@@ -13,7 +13,7 @@ import pytest
 import zotune
 from zotune.core.names import FINISHED, INTERRUPTED
 from zotune.objectives import PROBLEMS
-from zotune.runs.old_defaults import DEFAULTS_1
+from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1
 from zotune.study import Study
 from zotune.study.defaults import completed
 from zotune.study.launch import (
@@ -57,12 +57,12 @@ def test_a_launch_holds_every_setting_and_every_default(tmp_path: Path) -> None:
     with new_launch(STUDY, tmp_path) as launch:
         pass
     record = json.loads((launch.folder / "launch.json").read_text())
-    assert record["format"] == 2
+    assert record["format"] == 3
     options = {f"problem.{option}" for option in PROBLEMS["quadratic"].options}
     assert record["defaults"].keys() == {*DEFAULTS_1, *options}
     saved = parse_document((launch.folder / "study.yaml").read_text()).data
     assert saved.keys() == Shape.model_fields.keys() - {"claims", "tuning"}
-    assert (saved["format"], saved["scheduler"], saved["stop"]["loss"]) == (2, "none", None)
+    assert (saved["format"], saved["scheduler"], saved["stop"]["loss"]) == (3, "none", None)
 
 
 def with_other_defaults(launch: Launch, **changes: Any) -> None:
@@ -90,7 +90,8 @@ def test_a_default_that_has_changed_since_does_not_change_a_launch(tmp_path: Pat
 def test_a_launch_of_format_1_is_not_resumed_as_it_was(tmp_path: Path) -> None:
     home = shutil.copytree(FORMAT_1 / "launch", tmp_path / "out") / "tiny"
     (folder,) = home.iterdir()
-    study = Study(**parse_document((folder / "study.yaml").read_text()).data)
+    written = parse_document((folder / "study.yaml").read_text()).data
+    study = Study(**written, format=1)
     assert [known.id for known in launches_of(study, tmp_path / "out")] == [folder.name]
     record = json.loads((folder / "launch.json").read_text())
     (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
@@ -106,15 +107,43 @@ def test_a_launch_of_format_1_has_the_defaults_of_then() -> None:
     data = {"name": "mine", "problem": "language-model", "budget": 9, "fixed": {"eta": 1.0}}
     then = completed(data, {"state": "finished"})
     assert then["problem"] == {"name": "language-model", "head": "linear", "pooling": "last"}
-    assert then["fixed"] == {"eta": 1.0}
+    assert then["fixed"] == {**CHOICES_2, "eta": 1.0}
+    assert then["count"] == "directions"
     assert completed(data, {}) == data  # of which nothing is known
+
+
+@pytest.mark.parametrize("fixed", [{}, {"q": 4}])
+def test_a_launch_of_format_2_has_the_defaults_of_then(
+    tmp_path: Path, fixed: dict[str, Any]
+) -> None:
+    short = {"name": "mine", "problem": {"name": "quadratic", "dim": 10}, "budget": 50}
+    with new_launch(Study(**short, count="directions", fixed=fixed), tmp_path) as launch:
+        launch.record(INTERRUPTED)
+    as_of_format_2(launch)
+    for _ in range(2):  # the first to resume it writes its record anew
+        with old_launch("mine", tmp_path, launch.id) as again:
+            config = again.study.configuration({})
+        assert config.count == "directions"
+        assert config.chooses == (not fixed)
+        if fixed:
+            asked = {key: getattr(config, key) for key in CHOICES_2}
+            assert asked == {**CHOICES_2, **fixed}
+
+
+def as_of_format_2(launch: Launch) -> None:
+    """Let the launch have been written when its files had format 2."""
+    record = json.loads((launch.folder / "launch.json").read_text())
+    record |= {"format": 2, "defaults": {**record["defaults"], **CHOICES_2, "count": "directions"}}
+    (launch.folder / "launch.json").write_text(json.dumps(record))
+    text = (launch.folder / "study.yaml").read_text()
+    (launch.folder / "study.yaml").write_text(text.replace("format: 3\n", "format: 2\n"))
 
 
 def test_a_launch_of_a_later_format_is_refused(tmp_path: Path) -> None:
     with new_launch(STUDY, tmp_path) as launch:
         file = launch.folder / "launch.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 3}))
-    with pytest.raises(LaunchError, match="has format 3, and this zotune reads 2"):
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 4}))
+    with pytest.raises(LaunchError, match="has format 4, and this zotune reads 2, 3 and"):
         old_launch("mine", tmp_path, launch.id).__enter__()
 
 

@@ -11,15 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import zotune
+from tests.instrument import parse_config, plain_study
+from zotune import config as of_zotune
 from zotune.bench.tuning.rehearsal import race
-from zotune.config import parse_config
 from zotune.core.account import Account, Entry, spent_in
 from zotune.core.names import ACCOUNT_FILE, RUNNING
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.loop.joining import joined
 from zotune.objectives import build_any_problem
-from zotune.study import Study
 from zotune.study.racing import plan, survivors
 from zotune.study.reserving import reach, upto
 from zotune.study.totals import hints, race_plan
@@ -99,7 +99,7 @@ def test_no_report_is_further_than_what_was_reserved_for_it(
 
 
 def test_a_trial_that_chooses_by_itself_reserves_its_whole_budget() -> None:
-    config = parse_config({"budget": 500, "update": "auto", "step": "auto", "count": "evaluations"})
+    config = of_zotune.parse_config({"budget": 500})
     assert reach(config, 31) == 500
 
 
@@ -145,7 +145,7 @@ def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
 
 
 def test_a_race_in_process_spends_its_total_and_no_more() -> None:
-    study = Study(**RACE)
+    study = plain_study(**RACE)
     configs = [study.configuration(point) for point in study.trials]
     problem = build_any_problem(study.config["problem"])
     raced = race(configs, problem, race_plan(study), 1203)
@@ -156,7 +156,7 @@ def test_a_race_in_process_spends_its_total_and_no_more() -> None:
 
 
 def test_a_race_without_auto_spends_its_total_to_the_last_step() -> None:
-    study = Study(**RACE | {"search": {"algorithm": "race", "auto": False}})
+    study = plain_study(**RACE | {"search": {"algorithm": "race", "auto": False}})
     configs = [study.configuration(point) for point in study.trials]
     problem = build_any_problem(study.config["problem"])
     raced = race(configs, problem, race_plan(study), 1203)
@@ -179,7 +179,7 @@ def test_a_total_that_cannot_be_is_refused_in_one_line(
 ) -> None:
     settings = {key: v for key, v in (RACE | {"budget": 600} | changes).items() if v is not None}
     with pytest.raises(ConfigError, match=message) as refused:
-        Study(**settings)
+        plain_study(**settings)
     assert "\n" not in str(refused.value)
 
 
@@ -213,13 +213,13 @@ def test_the_winner_goes_on_from_the_best_point_of_all_with_what_it_has_spent_it
     ],
 )
 def test_configurations_race_alone_where_auto_cannot_join(changes: dict[str, Any]) -> None:
-    study = Study(**RACE | changes)
+    study = plain_study(**RACE | changes)
     assert not any(study.configuration(point).chooses for point in study.trials)
     assert race_plan(study).auto is None
 
 
 def test_auto_joins_a_race_with_the_budget_that_a_winner_has_at_least() -> None:
-    study = Study(**RACE)
+    study = plain_study(**RACE)
     config = study.configuration(study.trials[-1])
     assert config.chooses
     assert config.budget == race_plan(study).auto
@@ -252,13 +252,13 @@ def test_a_run_with_a_line_search_ends_where_it_was_told() -> None:
 
 
 def test_a_race_needs_no_budget_and_reports_at_its_first_share() -> None:
-    study = Study(**RACE)
+    study = plain_study(**RACE)
     assert (study.budget, study.reports_at) == (601, race_plan(study).rungs[0])
 
 
 def test_asha_over_several_q_suggests_within() -> None:
     settings = {**RACE, "search": {"algorithm": "grid"}, "budget": 100, "scheduler": "asha"}
-    study = Study(**settings | {"space": {"q": [1, 5], "eta": [1, 2]}})
+    study = plain_study(**settings | {"space": {"q": [1, 5], "eta": [1, 2]}})
     assert "within: [q]" in hints(study)[0]
-    assert not hints(Study(**study.to_dict() | {"within": ["q"]}))
-    assert not hints(Study(**settings))
+    assert not hints(plain_study(**study.to_dict() | {"within": ["q"]}))
+    assert not hints(plain_study(**settings))

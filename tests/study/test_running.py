@@ -24,6 +24,7 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
+from tests.instrument import plain_study
 from tests.marked import marked, new_mark
 from tests.servers import Server, wait_for
 from tests.solo import reported, untimed
@@ -33,7 +34,7 @@ from zotune.cli import main
 from zotune.cli.run_command import Request
 from zotune.cli.run_command import _resume as resume_command
 from zotune.objectives import complete_problem
-from zotune.study import Study, load_study
+from zotune.study import load_study
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
 from zotune.study.tuning import bound_trainable
@@ -69,7 +70,7 @@ def test_a_grid_from_python_gives_every_combination_as_its_solo_run(tmp_path: Pa
             seen.append(trial.trial_id)
 
     space = SMALL["space"] | {"problem.seed": [0, 3]}
-    results = Study(**SMALL | {"space": space}).run(
+    results = plain_study(**SMALL | {"space": space}).run(
         tracking_uri="none", storage_path=tmp_path, callbacks=[Seen()]
     )
     assert not results.errors
@@ -89,7 +90,7 @@ def test_a_grid_from_python_gives_every_combination_as_its_solo_run(tmp_path: Pa
 
 @pytest.mark.usefixtures("shared_ray")
 def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_path: Path) -> None:
-    study = Study(
+    study = plain_study(
         **SMALL
         | {
             "budget": 960,
@@ -122,7 +123,7 @@ def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
     """Steps too short to move end above all others, and are stopped unless among themselves."""
     space = {"eta": [1, 0.9, 0.8, 1e-9], "q": [1, 2]}
     changes = {"budget": 960, "space": space, "scheduler": scheduler, "within": within}
-    tuner = Study(**SMALL | changes).tuner(storage_path=tmp_path, max_concurrent_trials=1)
+    tuner = plain_study(**SMALL | changes).tuner(storage_path=tmp_path, max_concurrent_trials=1)
     rows = [(result.config or {}, result.metrics or {}) for result in tuner.fit()]
     whole = [config for config, row in rows if row["status"] == "exhausted"]
     assert len(rows) == 8
@@ -135,7 +136,7 @@ def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
 @pytest.mark.usefixtures("shared_ray")
 def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
     space = {"q": [12]}
-    alone = Study(**SMALL | {"space": space, "replicates_as": "trials"}).run(
+    alone = plain_study(**SMALL | {"space": space, "replicates_as": "trials"}).run(
         tracking_uri="none", storage_path=tmp_path
     )
     together = zotune.minimize(SMALL["problem"], q=12, budget=96, replicates=2).x
@@ -148,7 +149,7 @@ def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("shared_ray")
 def test_a_target_loss_ends_a_trial_at_its_next_report_with_its_point_kept(tmp_path: Path) -> None:
     changes = {"space": {"q": [12]}, "scheduler": "median", "stop": {"loss": 1e9, "plateau": 3}}
-    results = Study(**SMALL | changes).run(tracking_uri="none", storage_path=tmp_path)
+    results = plain_study(**SMALL | changes).run(tracking_uri="none", storage_path=tmp_path)
     row = results[0].metrics or {}
     assert (row["status"], row["spent"]) == ("running", 12)
     assert zotune.load_run(results[0]).state.ledger.queries == 12
@@ -170,7 +171,7 @@ def invoke(*words: str | Path, uri: str = "none") -> Result:
 
 def written(folder: Path, **changes: Any) -> Path:
     path = folder / "mine.yaml"
-    path.write_text(Study(**SMALL | changes).to_yaml())
+    path.write_text(plain_study(**SMALL | changes).to_yaml())
     return path
 
 
@@ -416,7 +417,7 @@ def test_a_launch_of_format_1_goes_on_from_its_checkpoints_with_a_larger_budget(
 @pytest.mark.usefixtures("shared_ray")
 def test_trials_that_a_resumed_launch_had_begun_keep_its_defaults() -> None:
     problem = {"name": "quadratic", "dim": 12, "condition": 9.0}
-    study = Study(**SMALL | {"problem": problem, "fixed": {"directions": "rademacher"}})
+    study = plain_study(**SMALL | {"problem": problem, "fixed": {"directions": "rademacher"}})
     trial = bound_trainable(study, shared=study.config)(
         {"problem": {"name": "quadratic", "dim": 12}, "budget": 96, "q": 12}
     )
@@ -539,7 +540,7 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "slow.yaml"
-        self.path.write_text(Study(**SLOW).to_yaml())
+        self.path.write_text(plain_study(**SLOW).to_yaml())
         self.started: list[subprocess.Popen[str]] = []
 
     def start(

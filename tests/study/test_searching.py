@@ -10,6 +10,7 @@ from typing import Any
 import optuna
 import pytest
 
+from tests.instrument import plain_study
 from zotune.study import Study
 from zotune.study.points import Point
 from zotune.study.tuning import param_space, searcher
@@ -35,7 +36,7 @@ def study(trials: int, space: dict[str, Any] = DRAWN, **changes: Any) -> Study:
         "space": space,
         "search": {"algorithm": "optuna", "trials": trials},
     }
-    return Study(**settings | changes)
+    return plain_study(**settings | changes)
 
 
 def begun(of: Study, known: Iterable[Point] = ()) -> Any:

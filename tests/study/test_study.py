@@ -14,8 +14,9 @@ from ray import cloudpickle
 from ray.tune.schedulers import ASHAScheduler
 
 import zotune
+from tests.instrument import plain_study
 from zotune.study import Study, load_study
-from zotune.study.points import Sampler
+from zotune.study.points import Distribution
 from zotune.study.scheduling import Within, scheduler
 from zotune.study.smoke import smoked
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
@@ -37,7 +38,7 @@ def study(**changes: Any) -> Study:
         "budget": 300,
         "space": {"estimator": ["avg", "align"], "q": [1, 10]},
     }
-    return Study(**(settings | changes))
+    return plain_study(**(settings | changes))
 
 
 def refused(**changes: Any) -> list[str]:
@@ -95,6 +96,23 @@ def test_blocks_that_the_dimension_or_the_budget_do_not_allow_are_left_out_with_
         space={"q": [31]} | {"estimator": ["avg"], "directions": ["orthogonal", "sphere"]}
     )
     assert [s.point["directions"] for s in orthogonal.skipped] == ["orthogonal"]
+
+
+def test_steps_that_a_searched_update_does_not_have_are_skipped_and_listed() -> None:
+    space = {"update": ["sgd", "adam"], "step": ["auto", "theory"]}
+    found = zotune.Study(name="s", problem="quadratic", budget=500, space=space, fixed={"q": 1})
+    assert [str(s) for s in found.skipped] == [
+        "update=adam step=theory: there is no theory of the step of adam"
+    ]
+    assert found.size == 3
+    with pytest.raises(zotune.ZotuneError, match="step 'theory' is a factor of the estimate"):
+        zotune.Study(
+            name="s",
+            problem="quadratic",
+            budget=500,
+            space={"update": ["sgd", "adam"]},
+            fixed={"q": 1, "step": "theory"},
+        )
 
 
 def test_a_grid_of_which_nothing_is_left_is_refused() -> None:
@@ -179,13 +197,13 @@ def test_search_and_space_must_fit_each_other() -> None:
 
 @pytest.mark.parametrize("kind", ["uniform", "loguniform", "randint", "lograndint"])
 def test_samplers_stay_within_their_ends_and_reach_them(kind: str) -> None:
-    sampler = Sampler(kind, (1, 4))
+    distribution = Distribution(kind, (1, 4))
     rng = np.random.default_rng(0)
-    drawn = [sampler.draw(rng) for _ in range(500)]
+    drawn = [distribution.draw(rng) for _ in range(500)]
     assert 1 <= min(drawn) < 1.1
     assert 3.9 < max(drawn) <= 4
     assert all(isinstance(value, int) for value in drawn) == ("int" in kind)
-    tunes = [sampler.domain().sample(random_state=rng) for _ in range(500)]
+    tunes = [distribution.domain().sample(random_state=rng) for _ in range(500)]
     assert (min(tunes) < 1.1, max(tunes) > 3.9) == (True, True)
     assert abs(np.mean(drawn) - np.mean(tunes)) < 0.2
 
@@ -242,7 +260,7 @@ def test_smoke_compares_within_what_it_still_searches() -> None:
     [
         ({"q": [1, 2], "eta": {"loguniform": [0.1, 1]}}, ["eta"], "eta is drawn, and no two"),
         ({"q": [1, 2], "eta": [1, 2]}, ["q", "eta"], "within names all that is searched"),
-        ({"q": [1, 2]}, ["estimator"], "within names searched settings, and 'estimator' is not"),
+        ({"q": [1, 2]}, ["difference"], "within names searched settings, and 'difference' is not"),
     ],
 )
 def test_a_scheduler_must_have_something_to_compare(
@@ -272,6 +290,7 @@ def test_tune_gets_the_whole_configuration() -> None:
         "problem": {"name": "quadratic", "dim": 30},
         "directions": "gaussian",
         "difference": "forward",
+        "update": "sgd",
         "step": "theory",
         "points": 320,
         "budget": 300,
@@ -314,7 +333,7 @@ def test_smoke_shrinks_draws_too() -> None:
     assert drawn.space["q"] == {"lograndint": [1, 20]}
     lifted = study(problem="quadratic", space={"q": {"randint": [50, 90]}}, search=RANDOM).smoke()
     assert lifted.space["q"] == {"choice": [20]}
-    assert study(fixed={"q": 25}, space={"eta": [1, 2, 3]}).smoke().fixed == {"q": 20}
+    assert study(fixed={"q": 25}, space={"eta": [1, 2, 3]}).smoke().fixed["q"] == 20
 
 
 @pytest.mark.parametrize("regime", REGIMES)

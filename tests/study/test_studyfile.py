@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
 from zotune.errors import ConfigError, ZotuneError
 from zotune.study import Study, load_study
@@ -53,8 +54,8 @@ def test_a_good_file_is_the_same_study_as_in_python(tmp_path: Path) -> None:
 def test_a_study_file_names_its_format_and_need_not(tmp_path: Path) -> None:
     study = load_study(written(tmp_path, GOOD))
     assert "format" not in study.to_dict()
-    assert study.to_yaml().startswith("format: 2\nname: mine\n")
-    for number in (1, 2):
+    assert study.to_yaml().startswith("format: 3\nname: mine\n")
+    for number in (1, 2, 3):
         assert load_study(written(tmp_path, f"format: {number}\n{GOOD}")).size == study.size
     assert mistakes(tmp_path, f"format: two\n{GOOD}") == [
         "mine.yaml:1: format must be a number, got 'two'"
@@ -62,10 +63,50 @@ def test_a_study_file_names_its_format_and_need_not(tmp_path: Path) -> None:
 
 
 def test_a_study_file_of_a_later_format_is_refused_in_one_line(tmp_path: Path) -> None:
-    assert mistakes(tmp_path, f"format: 3\nsomething: new\n{GOOD}") == [
-        "mine.yaml:1: format must be at most 2, got 3; "
+    assert mistakes(tmp_path, f"format: 4\nsomething: new\n{GOOD}") == [
+        "mine.yaml:1: format must be at most 3, got 4; "
         "the file was written for a later zotune, use that one"
     ]
+
+
+FORMER = {"estimator": "align", "q": 1, "update": "sgd", "step": "theory"}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_study_file_of_an_older_format_has_the_defaults_of_then(
+    tmp_path: Path, number: int
+) -> None:
+    short = {"name": "mine", "problem": {"name": "quadratic", "dim": 30}, "budget": 300}
+    text = yaml.safe_dump({**short, "format": number, "fixed": {"eta": 2.0, "q": 4}})
+    study = load_study(written(tmp_path, text))
+    assert (study.count, study.fixed) == ("directions", {**FORMER, "eta": 2.0, "q": 4})
+    searched = Study(**short, format=number, space={"estimator": ["avg"], "problem.dim": [3]})
+    assert searched.fixed == {key: FORMER[key] for key in ("q", "update", "step")}
+    assert Study(**parse_document(searched.to_yaml()).data) == Study(
+        **{**searched.to_dict(), "format": 3}
+    )
+    silent = Study(**short, format=number, space={"problem.seed": [0, 1]})
+    assert silent.count == "directions"
+    config = silent.configuration(silent.trials[0])
+    assert config.chooses == (number == 2)  # where nothing was said, everything was chosen
+    today = Study(**short, fixed={"q": 4})
+    config = today.configuration(today.trials[0])
+    asked = (config.estimator, config.q, config.update, config.step, config.count)
+    assert asked == ("auto", 4, "auto", "auto", "evaluations")
+
+
+def test_a_step_size_or_a_smoothness_of_a_study_says_which_step_is_meant() -> None:
+    short = {"name": "mine", "problem": {"name": "quadratic", "dim": 30}, "budget": 300}
+    study = Study(**short, space={"eta": [0.1, 1.0], "L": [None, 2.0]})
+    steps = {(p["eta"], p["L"]): study.configuration(p).step for p in study.trials}
+    assert steps == {(e, lip): "theory" if lip else "constant" for e, lip in steps}
+
+
+@pytest.mark.parametrize("name", sorted(shipped_studies()))
+def test_studies_that_ship_leave_nothing_of_how_they_descend_to_a_default(name: str) -> None:
+    data = parse_document(shipped_studies()[name]).data
+    assert {"estimator", "q", "update", "step"} <= {*data["fixed"], *data["space"]}
+    assert "count" in data
 
 
 @pytest.mark.parametrize("name", sorted(shipped_studies()))

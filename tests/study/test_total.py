@@ -16,12 +16,12 @@ from ray import tune
 
 import zotune
 from tests.conftest import QUIET
+from tests.instrument import plain_study
 from tests.servers import wait_for
 from zotune.bench.tuning.rehearsal import race
 from zotune.core.account import spent_in
 from zotune.core.spending import Spending
 from zotune.objectives import build_any_problem
-from zotune.study import Study
 from zotune.study.totals import race_plan
 
 SMALL: dict[str, Any] = {
@@ -49,7 +49,7 @@ class Killer(tune.Callback):
 
 def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any, Spending]:
     """The rows of a study's trials, and what it has spent."""
-    study = Study(**SMALL | changes)
+    study = plain_study(**SMALL | changes)
     results = study.run(tracking_uri="none", storage_path=tmp_path, callbacks=callbacks)
     assert not results.errors
     rows = [results[at].metrics or {} for at in range(len(results))]
@@ -110,7 +110,7 @@ def test_a_race_is_the_one_without_ray_bit_for_bit_though_a_worker_is_killed(
 ) -> None:
     changes = {"total": 801, "search": {"algorithm": "race", "auto": auto}}
     changes |= {"budget": 400, "count": "evaluations"}
-    study = Study(**SMALL | changes)
+    study = plain_study(**SMALL | changes)
     assert study.size == 4 + auto
     rows, spending = run(tmp_path, Killer(at=3), **changes)
     configs = [study.configuration(point) for point in study.trials]

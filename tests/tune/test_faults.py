@@ -16,12 +16,14 @@ from ray import tune
 from torch import Tensor
 
 import zotune
+from tests.instrument import INSTRUMENT
 from tests.servers import wait_for
 from tests.solo import reported, untimed
 from tests.tune.conftest import QUIET, Fit
 from zotune.callbacks import FailFast
 
 CONFIG: dict[str, Any] = {
+    **INSTRUMENT,
     "problem": {"name": "quadratic", "dim": 30},
     "estimator": "align",
     "q": 7,

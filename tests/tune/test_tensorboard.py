@@ -11,9 +11,11 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 
 import zotune
+from tests.instrument import INSTRUMENT
 from tests.tune.conftest import Fit
 
 CONFIG: dict[str, Any] = {
+    **INSTRUMENT,
     "problem": {"name": "quadratic", "dim": 20},
     "estimator": "align",
     "q": 7,

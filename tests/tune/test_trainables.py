@@ -15,12 +15,14 @@ from ray.tune import PlacementGroupFactory
 from torch import Tensor, nn
 
 import zotune
+from tests.instrument import INSTRUMENT
 from tests.solo import reported, untimed
 from zotune.core.names import CURVE_KEY, LOSSES_KEY
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.tune.trainables import ZOTrainable
 
 CONFIG: dict[str, Any] = {
+    **INSTRUMENT,
     "problem": {"name": "quadratic", "dim": 12},
     "estimator": "align",
     "q": 5,

@@ -10,14 +10,15 @@ from ray import tune
 
 import zotune
 from tests.conftest import CountingBowl
+from tests.instrument import INSTRUMENT
 from tests.solo import reported
 from tests.tune.conftest import Fit
 from zotune.errors import ConfigError
-from zotune.study import room
+from zotune.study import capacity
 from zotune.study.shape import Resources, Share
 from zotune.tune.trial_workers import TrialWorkers
 
-SETTINGS: dict[str, Any] = {"q": 4, "L": 3.0, "budget": 24, "report_every": 8}
+SETTINGS: dict[str, Any] = {**INSTRUMENT, "q": 4, "L": 3.0, "budget": 24, "report_every": 8}
 
 
 def test_a_trial_with_workers_is_the_run_without_and_takes_their_bundles(fit: Fit) -> None:
@@ -66,12 +67,14 @@ def test_workers_without_bundles_are_refused() -> None:
 
 def test_workers_that_no_machine_holds_are_refused_before_ray_starts() -> None:
     wanted = Resources(cpu=1, gpu=0, workers=4, worker=Share(cpu=1, gpu=0.5))
-    assert room.too_large(wanted, [{"CPU": 5.0, "GPU": 2.0}]) == ""
-    assert room.too_large(wanted, [{"CPU": 4.0, "GPU": 2.0}]) == (
+    assert capacity.too_large(wanted, [{"CPU": 5.0, "GPU": 2.0}]) == ""
+    assert capacity.too_large(wanted, [{"CPU": 4.0, "GPU": 2.0}]) == (
         "a trial with 4 workers wants 5 CPU, and all machines together have 4; "
         "lower workers or resources.worker.cpu"
     )
-    assert "wants 0.5 GPU, and the largest machine has 0" in room.too_large(wanted, [{"CPU": 9.0}])
+    assert "wants 0.5 GPU, and the largest machine has 0" in capacity.too_large(
+        wanted, [{"CPU": 9.0}]
+    )
     with pytest.raises(zotune.ZotuneError, match="'cpus' is not a key of worker"):
         zotune.Study(
             name="s",

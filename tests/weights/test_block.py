@@ -10,7 +10,7 @@ from zotune.addresses import replicate_keys
 from zotune.blocks import DenseBlock, ReplayedBlock
 from zotune.directions import DIRECTIONS, TILE
 from zotune.estimators import ESTIMATORS
-from zotune.weights.block import Shelf, SignBlock, TileBlock
+from zotune.weights.block import BlockCache, SignBlock, TileBlock
 
 CPU = torch.device("cpu")
 DIM, Q, STEP = 2 * TILE + 1003, 6, 5
@@ -23,9 +23,9 @@ KEYS = replicate_keys("directions", 3, [0])
 
 
 def made(kind: str, may_keep: int, *, most: int = DIM) -> TileBlock:
-    """A block in R^DIM, of a shelf that has room for more."""
-    shelf = Shelf(DIRECTIONS[kind], KEYS, CPU, dim=most, q=Q, may_keep=may_keep)
-    return shelf.block(STEP, Q, DIM)
+    """A block in R^DIM, of a cache that has room for more."""
+    cache = BlockCache(DIRECTIONS[kind], KEYS, CPU, dim=most, q=Q, may_keep=may_keep)
+    return cache.block(STEP, Q, DIM)
 
 
 def dense(kind: str) -> Tensor:
@@ -118,8 +118,8 @@ def test_a_million_float32_dimensions_do_not_drop_directions() -> None:
 
 @pytest.mark.parametrize("dim", [TILE // 2 + 1, TILE - 63, 40_001])
 def test_signs_of_less_than_a_tile_are_packed_to_the_last(dim: int) -> None:
-    shelf = Shelf(DIRECTIONS["rademacher"], KEYS, CPU, dim=dim, q=2, may_keep=2**20)
-    block = shelf.block(STEP, 2, dim)
+    cache = BlockCache(DIRECTIONS["rademacher"], KEYS, CPU, dim=dim, q=2, may_keep=2**20)
+    block = cache.block(STEP, 2, dim)
     assert isinstance(block, SignBlock)
     rows = block.look(range(2), range(dim)).double()
     assert torch.equal(block.gram()[0], rows @ rows.mT)

@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.instrument import parse_config
 from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy, assert_same, settings
-from zotune.config import parse_config
 from zotune.core.names import SCALARS_FILE, STATE_FILE
 from zotune.errors import CheckpointError
 from zotune.loop import Loop
@@ -118,8 +118,8 @@ def test_checkpoints_of_another_model_or_cut_short_are_refused(tmp_path: Path) -
 CHILD = """
 import sys
 from pathlib import Path
+from tests.instrument import parse_config
 from tests.weights.toy import Toy, settings
-from zotune.config import parse_config
 from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.loop import Loop
 path = Path(sys.argv[1])

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from tests.instrument import parse_config
 from tests.weights.models import TinyQwen, bits, probed
 from tests.weights.toy import Toy, settings
-from zotune.config import parse_config
 from zotune.errors import ConfigError, ZotuneError
 from zotune.estimators import ESTIMATORS
 from zotune.loop import Loop

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.instrument import parse_config
 from tests.weights.models import TinyQwen, bits, block_of, probed
 from tests.weights.toy import Toy, settings
-from zotune.config import parse_config
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, OutOfMemory
 from zotune.loop import Loop

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import zotune
+from tests.instrument import minimize
 from tests.weights.models import bits
 from tests.weights.toy import Toy, settings
 from zotune.core.names import CURVE_KEY
@@ -94,7 +95,7 @@ def test_rows_of_replicates_are_refused_with_the_way_to_have_them() -> None:
 
 def test_settings_for_weights_are_not_ignored_by_other_problems() -> None:
     with pytest.raises(ConfigError, match="memory is a setting for the weights of a model"):
-        zotune.minimize({"name": "quadratic", "dim": 3}, budget=4, memory="lean")
+        minimize({"name": "quadratic", "dim": 3}, budget=4, memory="lean")
 
 
 def test_a_trial_leaves_the_global_generator_alone() -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from tests.instrument import parse_config
 from tests.weights.models import TinyQwen, bits, block_of
 from tests.weights.toy import Toy, settings
 from zotune.addresses import replicate_keys
-from zotune.config import parse_config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.steps import schedule_factor

@@ -61,4 +61,5 @@ def assert_same(one: State, other: State) -> None:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    return {"estimator": "avg", "q": 3, "budget": 30, "step": "constant", "eta": 1e-3} | changes
+    plain = {"estimator": "avg", "q": 3, "update": "sgd", "step": "constant", "eta": 1e-3}
+    return plain | {"budget": 30, "count": "directions"} | changes

@@ -70,6 +70,7 @@ def steps(
 ) -> Work:
     """Some steps of the loop, as a run makes them; a new run begins where one ends."""
     settings = {"estimator": estimator, "q": q, "difference": difference}
+    settings |= {"update": "sgd", "step": "theory", "count": "directions"}
     config = parse_config(settings | {"budget": BUDGET, "replicates": REPLICATES})
     loop = Loop(config, objective)
     state = start = loop.init()

@@ -125,7 +125,9 @@ def mezo(objective: MiniLM, *, radius: float = 1e-3, eta: float = 1e-6) -> Work:
 def steps(objective: MiniLM, **settings: Any) -> Work:
     """Steps of the loop, one after the other, the updates too small to lead anywhere."""
     config = parse_config(
-        {"budget": 10**6, "step": "constant", "eta": 1e-12, "memory": "fast"} | settings
+        {"estimator": "align", "q": 1, "update": "sgd", "step": "constant", "eta": 1e-12}
+        | {"budget": 10**6, "memory": "fast"}
+        | settings
     )
     loop = Loop(config, objective)
     state = loop.init()
@@ -144,13 +146,13 @@ def speed(rounds: int, on_case: Callable[[str], None]) -> Iterator[Measurement]:
     torch.set_num_threads(1)
     try:
         yield from _beside_forwards(rounds, on_case)
-        for name, room, wanted in (
+        for name, block_bytes, wanted in (
             ("kept", KEPT, 1.1),
             ("partly kept", PARTLY, 1.3),
             ("replayed", REPLAYED, 1.3),
         ):
             on_case(f"align beside avg, directions {name}")
-            yield _align_beside_avg(name, room, wanted, rounds)
+            yield _align_beside_avg(name, block_bytes, wanted, rounds)
     finally:
         torch.set_num_threads(threads)
 
@@ -186,10 +188,10 @@ def _beside_forwards(rounds: int, on_case: Callable[[str], None]) -> Iterator[Me
         yield Measurement(name, f"its {forwards} forward passes", ratio, wanted, took)
 
 
-def _align_beside_avg(name: str, room: int, wanted: float, rounds: int) -> Measurement:
+def _align_beside_avg(name: str, block_bytes: int, wanted: float, rounds: int) -> Measurement:
     objective = MiniLM()
     works = {
-        estimator: steps(objective, q=10, estimator=estimator, block_bytes=room)
+        estimator: steps(objective, q=10, estimator=estimator, block_bytes=block_bytes)
         for estimator in ("avg", "align")
     }
     times = interleave(works, rounds=rounds)

@@ -34,6 +34,9 @@ CONFIG: dict[str, Any] = {
     "problem": {"name": "quadratic", "dim": 100},
     "estimator": "align",
     "q": 10,
+    "update": "sgd",
+    "step": "theory",
+    "count": "directions",
     "budget": 3200,
 }
 

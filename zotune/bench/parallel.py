@@ -151,7 +151,8 @@ def _stepping(
     kind: type[RayWorkers] = RayWorkers,
 ) -> Iterator[Callable[[], None]]:
     """Five steps of a run with so many workers."""
-    told = {"q": q, "difference": "central", "step": "constant", "eta": 1e-3, "budget": 10**9}
+    told = {"estimator": "align", "q": q, "difference": "central", "update": "sgd"}
+    told |= {"step": "constant", "eta": 1e-3, "budget": 10**9, "count": "directions"}
     made = objective(fn, dim, name=fn.__name__)
     config = parse_config(told | {"problem": {"name": made.name, "dim": dim}, "workers": workers})
     used = {"cpu": 1.0, "gpu": 0.0} | (share or {"cpu": 0.5})

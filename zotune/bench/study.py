@@ -93,9 +93,10 @@ def _paper(dim: int, budget: int) -> Study:
         name="bench",
         problem={"name": "quadratic", "dim": dim},
         budget=budget,
+        count="directions",
         replicates=REPLICATES,
         space={"estimator": ["avg", "align"], "q": sizes},
-        fixed={"mu": 1e-6},
+        fixed={"update": "sgd", "step": "theory", "mu": 1e-6},
     )
 
 
@@ -105,7 +106,9 @@ def _trivial(trials: int) -> Study:
         name="trivial",
         problem={"name": "quadratic", "dim": 2},
         budget=2,
+        count="directions",
         space={"eta": [k / trials for k in range(1, trials + 1)]},
+        fixed={"estimator": "align", "q": 1, "update": "sgd", "step": "theory"},
     )
 
 
@@ -115,8 +118,10 @@ def _reduced() -> Study:
         name="reduced",
         problem={"name": "quadratic", "dim": 50},
         budget=20,
+        count="directions",
         replicates=3,
         space={"estimator": ["avg", "align"], "q": [1, 10]},
+        fixed={"update": "sgd", "step": "theory"},
     )
 
 

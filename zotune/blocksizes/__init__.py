@@ -141,25 +141,47 @@ def _checked_rule(q: Mapping[str, Any]) -> dict[str, Any]:
     return {RULE: entry.name, **entry.options, **{k: v for k, v in q.items() if k != RULE}}
 
 
-def choose(dim: int, evaluations: int, *, full: bool) -> tuple[int, str]:
+SEVERAL, FEW_BLOCKS = 15, 5
+"""Full blocks that a budget must cover for full blocks to be taken; and for updates that make
+little of smaller ones."""
+STEPS = 100
+"""Steps that a budget should cover, where blocks are larger than ``LEAST``: a step size has to be
+found and followed."""
+LEAST = 8
+"""Directions of a block at which f(x), which all of them share, costs little."""
+
+
+def choose(
+    dim: int,
+    evaluations: int,
+    *,
+    full: bool,
+    each: int = 1,
+    small: int | None = None,
+    several: int = SEVERAL,
+) -> tuple[int, str]:
     """The block size for ``q: auto``, and why.
 
     Args:
         dim: of the vector.
         evaluations: what the budget covers.
         full: whether the estimator makes the gradient of a full block.
+        each: evaluations that a direction costs.
+        small: the size that the estimator prefers where blocks are not full; None: √(d + 1), where
+            averaging descends most for its evaluations, if the budget covers many such blocks.
+        several: how many full blocks the budget must cover.
 
-    >>> choose(10, 2000, full=True)[0], choose(500, 3000, full=True)[0]
+    >>> choose(10, 2000, full=True)[0], choose(500, 3000, full=True, small=8)[0]
     (10, 8)
+    >>> choose(399, 10000, full=False)[0], choose(10**6, 2000, full=False)[0]
+    (20, 20)
     """
-    blocks = evaluations / (dim + 1)
-    if full and blocks >= SEVERAL:
+    blocks = evaluations / (each * dim + 1)
+    if full and blocks >= several:
         return dim, f"the budget covers {blocks:.3g} full blocks"
-    q = max(1, min(dim, FEW if full else round(sqrt(dim + 1)), evaluations // 2))
-    return q, f"the budget covers {blocks:.3g} full blocks: several small ones"
-
-
-SEVERAL = 15
-"""Full blocks that a budget must cover for full blocks to be taken."""
-FEW = 8
-"""Directions of a block where it does not."""
+    if small is None:
+        small = min(round(sqrt(dim + 1)), max(LEAST, evaluations // STEPS))
+    affordable = min(evaluations // 2, (evaluations - 2) // each)
+    q = max(1, min(dim, small, affordable))
+    covered = f"the budget covers only {blocks:.3g} full blocks"
+    return q, covered if full else "larger blocks gain little for what they cost"

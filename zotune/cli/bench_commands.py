@@ -17,17 +17,17 @@ def bench_group() -> None:
     """Measure speed, as ratios beside the limit in one process."""
 
 
-def _measure(room: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any) -> list[Any]:
-    """Run a bench with its progress shown, and print what it found as its room tells it."""
+def _measure(module: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any) -> list[Any]:
+    """Run a bench with its progress shown, and print what it found as its module tells it."""
     from rich.console import Console
 
     console = Console(stderr=as_json)
     with console.status("starting") as status:
         found = list(bench(**sizes, on_case=status.update))
     if as_json:
-        click.echo(json.dumps(room.as_records(found), indent=2))
+        click.echo(json.dumps(module.as_records(found), indent=2))
     else:
-        console.print(room.table(found))
+        console.print(module.table(found))
     return found
 
 

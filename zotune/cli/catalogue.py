@@ -16,7 +16,7 @@ from zotune.updates import UPDATES
 
 NOT_SET = ("problem", "replicate", "curve")
 """What is told elsewhere, or by others than users."""
-CHOSEN = "Everything is chosen from d, budget, noise and the first steps; with step auto."
+CHOSEN = "Chosen to go with estimator, q and step; with all of them auto, the descent chooses all."
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:

@@ -40,6 +40,12 @@ class Request:
     tracking_uri: str | None = None
     output: Path | None = None
     only: Sequence[str] = ()
+    instances: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the page, and of its experiment in MLflow."""
+        return f"reproduction-{self.size}{'-instances' if self.instances else ''}"
 
 
 def reproduce(request: Request) -> int:
@@ -48,7 +54,7 @@ def reproduce(request: Request) -> int:
     console = Console()
     if request.tracking_uri == NOWHERE:
         raise ConfigError("the page is made from MLflow records; give a store, or leave it out")
-    studies = chosen(request.size, request.only)
+    studies = chosen(request.size, request.only, request.instances)
     ready: list[Launch] = []
     failed = 0
     with stoppable() as stop, ray_running() if studies else nullcontext():
@@ -107,7 +113,7 @@ def _conclude(request: Request, launches: Sequence[Launch]) -> Path:
     """Deliver what is not in the store, read it back, write the page and attach it."""
     for launch in launches:
         sync(launch.folder, request.tracking_uri)
-    folder = request.output or Path(REPORTS) / f"reproduction-{request.size}"
+    folder = request.output or Path(REPORTS) / request.name
     parts = []
     if not request.only or MEASUREMENTS in request.only:
         parts = sections(*measured(request.size, request.storage / f"measurements-{request.size}"))
@@ -128,7 +134,7 @@ def _report(store: Store, launch: Launch) -> Report:
 
 def _attach(store: Store, request: Request, folder: Path, reports: Sequence[Report]) -> None:
     """A run of its own for the page; the verdicts are its tags."""
-    experiment = experiment_id(store.client, store.uri, f"reproduction-{request.size}")
+    experiment = experiment_id(store.client, store.uri, request.name)
     run = store.client.create_run(experiment, run_name=f"page of {len(reports)} studies")
     for report in reports:
         for verdict in report.verdicts:

@@ -15,13 +15,13 @@ from zotune.cli.summary import Summary, verdict_table
 from zotune.core.processes import signals_held
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
+from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
 from zotune.study.points import label, over_weights
 from zotune.study.quiet import answer_kept, silence
 from zotune.study.reaching import LOCAL, require_cluster
-from zotune.study.room import require_room_here
 from zotune.study.running import (
     STORE,
     Outcome,
@@ -57,6 +57,8 @@ class Request:
     """What all trials together may spend; with resume like budget."""
     only: str | None = None
     """With resume and budget: go on with the best trial alone."""
+    system_metrics: bool = False
+    """Whether the load of this machine is recorded in MLflow."""
     as_json: bool = False
     report: bool = True
     """Whether a figure is drawn and a report written at the end."""
@@ -92,9 +94,12 @@ def run(request: Request) -> int:
 
 def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
     """What became of the launch, and its figure."""
+    from zotune.callbacks.machine_load import wants_metrics
+
     for place in request.imports:
         import_own(place)
     store_of(request.tracking_uri)
+    wants_metrics(request.system_metrics)
     require_cluster(request.address)
     opened, launch = _launch(request), None
     with ExitStack() as kept:
@@ -126,7 +131,7 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
         study = load_study(request.study, settings=[*request.settings, *total])
         study = study.smoke() if request.smoke else study
         if request.address in (None, LOCAL):
-            require_room_here(study.resources, study.most_workers)
+            require_capacity_here(study.resources, study.most_workers)
         return new_launch(study, request.storage)
     if request.settings:
         raise ConfigError(
@@ -186,7 +191,8 @@ def skipped_lines(study: Study) -> list[str]:
 def _run(launch: Launch, request: Request, console: Console) -> Outcome:
     from zotune.callbacks import Progress
 
-    study = launch.study
+    study, watched = launch.study, request.system_metrics or None
+    recorded = curves(study, known_store(launch), system_metrics=watched)
     most = "" if study.total is None else f", {study.total} in all"
     trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
@@ -194,7 +200,7 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress(), *curves(study, known_store(launch))],
+                callbacks=[Progress(), *recorded],
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )

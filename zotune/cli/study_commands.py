@@ -101,6 +101,11 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
     help="With --resume and --budget: go on with the best trial alone.",
 )
 @click.option(
+    "--system-metrics",
+    is_flag=True,
+    help="Record CPU, memory, disk, network and GPUs of this machine in MLflow, with the summary.",
+)
+@click.option(
     "--report/--no-report",
     default=True,
     show_default=True,

@@ -17,6 +17,7 @@ from zotune.cli.group import examples, main
     epilog=examples(
         "zotune reproduce",
         "zotune reproduce --size full --only convex-tuned",
+        "zotune reproduce --only convex-tuned --instances 10",
     ),
 )
 @click.option(
@@ -41,6 +42,12 @@ from zotune.cli.group import examples, main
     help="Folder of the page; reports/reproduction-SIZE unless given.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="This experiment only. Repeatable.")
+@click.option(
+    "--instances",
+    default=0,
+    metavar="N",
+    help="Judge over N instances of each problem (at least 6), not over replicates of one.",
+)
 def reproduce_command(**typed: Any) -> None:
     """Run the paper's experiments and judge its claims.
 
@@ -92,7 +99,10 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
             estimators=["avg", "align"],
             block_sizes=[q for q in block_sizes if q <= budget],
             on_run=status.update,
+            update="sgd",
+            step="theory",
             difference="central",
+            count="directions",
             budget=budget,
             replicates=replicates,
             seed=seed,
@@ -105,19 +115,21 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
     "plan",
     epilog=examples(
         "zotune plan --dim 1000 --budget 20000 --regime strongly-convex",
-        "zotune plan --dim 1000 --budget 20000 --count evaluations --json",
+        "zotune plan --dim 1000 --budget 20000 --regime convex --update nesterov",
+        "zotune plan --dim 1000 --budget 20000 --count directions --json",
         "zotune plan --dim 1000 --budget 20000 --workers 64 --seconds-per-query 5",
     ),
 )
 @click.option("--dim", type=int, required=True, help="Dimension of the function.")
 @click.option("--budget", type=int, required=True, help="What may be spent.")
 @click.option("--regime", default="nonconvex", show_default=True, help="What is assumed of f.")
-@click.option("--count", default="directions", show_default=True, help="What the budget limits.")
+@click.option("--count", default="evaluations", show_default=True, help="What the budget limits.")
 @click.option("--difference", default="forward", show_default=True, help="forward or central.")
 @click.option("--directions", default="gaussian", show_default=True, help="Kind of directions.")
 @click.option("--L", "smoothness", type=float, help="Smoothness; steps are in 1/L without it.")
 @click.option("--condition", default=100.0, show_default=True, help="L/γ, if strongly convex.")
 @click.option("--noise", default=1.0, show_default=True, help="σ over L‖x0 − x*‖, if stochastic.")
+@click.option("--update", default="sgd", show_default=True, help="How estimates move the point.")
 @click.option("--workers", type=int, help="Workers that evaluate side by side.")
 @click.option("--seconds-per-query", type=float, help="What one evaluation takes; 1 unless given.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from zotune.clusters.tokens import own_token, set_variables
 from zotune.core.folders import private_folder
+from zotune.core.processes import children
+from zotune.errors import ZotuneError
 
 LOCAL = "local"
+ATTEMPTS = 3
+"""Starts of Ray on a machine that is too busy for the 30 seconds that it allows itself."""
+TOO_SLOW = "timed out during startup"
 SILENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -68,13 +74,32 @@ def started(address: str, *, cpus: int | None = None, **options: Any) -> Iterato
     """A Ray of this process, which ends with the context."""
     import ray
 
-    ray.init(
-        address=address, log_to_driver=False, logging_level=logging.ERROR, num_cpus=cpus, **options
-    )
+    told = {"log_to_driver": False, "logging_level": logging.ERROR, "num_cpus": cpus, **options}
+    for attempt in range(1, ATTEMPTS + 1):
+        before = set(children())
+        try:
+            ray.init(address=address, **told)
+            break
+        except Exception as error:
+            if TOO_SLOW not in str(error):
+                raise
+            _end({*children()} - before)
+            if attempt == ATTEMPTS:
+                raise ZotuneError(
+                    f"Ray did not start within 30 seconds, {ATTEMPTS} times in a row; the machine "
+                    "may be overloaded: end other work, or connect to a Ray that runs already"
+                ) from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _end(processes: set[int]) -> None:
+    """End what a Ray has left that did not start."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 @contextmanager

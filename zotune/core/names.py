@@ -54,12 +54,15 @@ ROW_KEYS = frozenset(
     ]
 )
 """Columns of a result row that metrics of the user's may not take."""
+LOG10_ETA = "log10_eta"
+"""Among the last values of a run whose step was searched: its logarithm, for linear axes."""
 LOSSES_KEY = "losses"
 """In the last point of a curve: the loss of each replicate."""
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
-SPENT_TAG, POINT_TAG = "zotune.spent", "zotune.point"
+SPENT_TAG, POINT_TAG, KIND_TAG = "zotune.spent", "zotune.point", "zotune.kind"
+GROUP_TAG, LAUNCH_GROUP_TAG = "zotune.group", "zotune.group_of_launch"
 """Tags of a run in MLflow."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 """What MLflow calls its runs."""

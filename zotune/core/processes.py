@@ -227,16 +227,16 @@ def _end_children() -> None:
     deadline = time.monotonic() + GRACE
     while not _reaped():
         late = time.monotonic() > deadline
-        children = _children()
-        for child in children:
+        left = children()
+        for child in left:
             if late or child not in asked:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL if late else signal.SIGTERM)
-        asked.update(children)
+        asked.update(left)
         time.sleep(POLL)
 
 
-def _children() -> list[int]:
+def children() -> list[int]:
     """Processes whose parent we are; none where there is no ``/proc``."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -42,7 +42,7 @@ def direction(g: Vector, hessian: Vector, reach: Vector) -> Vector:
     d = np.sqrt(np.where(d > 0, d, 1.0))
     values, axes = np.linalg.eigh(hessian / np.outer(d, d))
     values = np.abs(values)
-    values = np.maximum(values, FLOOR * values.max())
+    values = np.maximum(values, FLOOR * values.max() or 1.0)  # 1: no curvature was seen at all
     p: Vector = -(axes @ ((axes.T @ (g / d)) / values)) / d
     return p
 

@@ -63,7 +63,7 @@ class Tile(NamedTuple):
     """Where each replicate is drawn, what is wanted of them all, and where that belongs."""
 
 
-class Plan(NamedTuple):
+class FillPlan(NamedTuple):
     """Where everything belongs that a rectangle of a block is filled from."""
 
     first: Tensor | None
@@ -90,7 +90,7 @@ class TiledSampler(Sampler):
         self._generators = Generators(keys, device)
         self._scratches: dict[tuple[int, int], Tensor] = {}
         self._firsts: tuple[int | None, Sequence[Tensor], Sequence[Tensor]] | None = None
-        self._expected: tuple[Tensor, Plan] | None = None
+        self._expected: tuple[Tensor, FillPlan] | None = None
 
     @abstractmethod
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
@@ -120,7 +120,7 @@ class TiledSampler(Sampler):
                     self._draw(replicate, generator)
                 into.copy_(wanted)
 
-    def _plan(self, out: Tensor, queries: range, coordinates: range) -> Plan:
+    def _plan(self, out: Tensor, queries: range, coordinates: range) -> FillPlan:
         """Cut a rectangle into the tiles that it touches."""
         first = None
         if self._shared_steps:
@@ -132,7 +132,7 @@ class TiledSampler(Sampler):
             for tile, rows, into_rows in _pieces(queries, self._rows)
             for chunk, columns, into_columns in _pieces(coordinates, self._width)
         ]
-        return Plan(first, tiles)
+        return FillPlan(first, tiles)
 
     def _tile(self, tile: int, chunk: int, rows: slice, columns: slice, into: Tensor) -> Tile:
         """The first rows of a tile; devices whose draws depend on the size draw it whole."""
@@ -175,8 +175,8 @@ class TiledSampler(Sampler):
         """Room for a tile of as many replicates as are drawn before one copy."""
         if shape not in self._scratches:
             together = min(len(self.keys), max(1, TOGETHER // (shape[0] * shape[1])))
-            room = torch.empty(together, *shape, dtype=torch.float32, device=self.device)
-            self._scratches[shape] = room
+            scratch = torch.empty(together, *shape, dtype=torch.float32, device=self.device)
+            self._scratches[shape] = scratch
         return self._scratches[shape]
 
     def _padded(self, n: int) -> int:

@@ -68,7 +68,7 @@ def extras() -> Fact:
 
 def cpus() -> Fact:
     """How many CPUs Ray would use."""
-    from zotune.study.room import this_machine
+    from zotune.study.capacity import this_machine
 
     count = this_machine()["CPU"]
     advice = f"Up to {count:g} trials run at a time; resources.cpu gives a trial more than one."
@@ -79,7 +79,7 @@ def torch_threads() -> Fact:
     """How many threads torch takes in one process."""
     import torch
 
-    from zotune.study.room import this_machine
+    from zotune.study.capacity import this_machine
 
     threads, count = torch.get_num_threads(), this_machine()["CPU"]
     if threads > count:
@@ -108,7 +108,7 @@ def gpus() -> Fact:
     """GPUs that Ray finds, and whether torch can use them."""
     import torch
 
-    from zotune.study.room import this_machine
+    from zotune.study.capacity import this_machine
 
     for_ray = this_machine()["GPU"]
     if torch.cuda.is_available():

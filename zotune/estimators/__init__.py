@@ -14,6 +14,8 @@ An estimator may keep a vector m from step to step: declare ``remember``, a func
 The estimate is then m + U·c, with c from v − Uᵀm, the part of the differences that m does not
 explain; m begins at zero, is saved with the run, and lives beside a model's weights as beside a
 vector.
+
+``exact`` and ``preferred_q`` tell ``q: auto`` and ``update: auto`` what to choose for yours.
 """
 
 from __future__ import annotations
@@ -78,6 +80,20 @@ class Estimator:
     remember: Remember | None = None
     """What becomes of a vector m that is kept from step to step, from m and U·c, number by number.
     With one, the estimate is m + U·c, and v comes less Uᵀm: what m does not explain."""
+    exact: bool = False
+    """Whether d independent directions give the gradient itself: ``q: auto`` then takes full blocks
+    where the budget covers several, and ``update: auto`` a quasi-Newton update for them."""
+    preferred_q: int | None = None
+    """What ``q: auto`` takes where blocks are not full; None: √(d + 1), as for averaging."""
+
+    def spread(self, directions: Directions, q: int, dim: int) -> float:
+        """ω = E‖ĝ‖²‖g‖² / (E gᵀĝ)²: how many steps do the work of one along the gradient.
+
+        d/q where the estimator declares no moments, as of a projection.
+        """
+        if self.moments is None:
+            return max(1.0, dim / q)
+        return 1 / self.moments(directions, q, dim).progress
 
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
@@ -115,17 +131,26 @@ def register(
     at_most_dim: bool = False,
     claims: frozenset[str] | set[str] = frozenset(),
     remember: Remember | None = None,
+    exact: bool = False,
+    preferred_q: int | None = None,
 ) -> Callable[[Coefficients], Coefficients]:
     """Register the decorated function as an estimator under ``name``, which must be new."""
 
     def add(coefficients: Coefficients) -> Coefficients:
         doc = summary or (coefficients.__doc__ or "").strip().split("\n")[0]
-        ESTIMATORS.add(
+        entry = Estimator(
             name,
-            Estimator(
-                name, formula, doc, coefficients, moments, at_most_dim, frozenset(claims), remember
-            ),
+            formula,
+            doc,
+            coefficients,
+            moments=moments,
+            at_most_dim=at_most_dim,
+            claims=frozenset(claims),
+            remember=remember,
+            exact=exact,
+            preferred_q=preferred_q,
         )
+        ESTIMATORS.add(name, entry)
         return coefficients
 
     return add

@@ -42,6 +42,8 @@ def dependent_signs(q: int, d: int) -> float:
     moments=moments,
     at_most_dim=True,
     claims={"linear", "interpolates", "projects", "scale-free"},
+    exact=True,
+    preferred_q=8,
 )
 def align(v: Tensor, block: Block) -> Tensor:
     """The projection of the gradient on the span of the directions; exact if they span everything.

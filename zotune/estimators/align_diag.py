@@ -19,7 +19,13 @@ def moments(directions: Directions, q: int, d: int) -> Moments:
     return Moments(q / d, q / d + cross)
 
 
-@register("align-diag", formula="U diag(UᵀU)⁻¹ v", moments=moments, claims={"linear", "scale-free"})
+@register(
+    "align-diag",
+    formula="U diag(UᵀU)⁻¹ v",
+    moments=moments,
+    claims={"linear", "scale-free"},
+    preferred_q=8,
+)
 def align_diag(v: Tensor, block: Block) -> Tensor:
     """The sum of the q one-direction projections; near align where q is far below d.
 

@@ -23,6 +23,8 @@ def remember(m: Tensor, along: Tensor) -> Tensor:
     at_most_dim=True,
     claims={"linear", "scale-free"},
     remember=remember,
+    exact=True,
+    preferred_q=8,
 )
 def align_memory(v: Tensor, block: Block) -> Tensor:
     """The last estimate, corrected along the block's directions; one vector is kept.

@@ -146,7 +146,7 @@ class RayWorkers:
         import ray
 
         self._loop, self._make = loop, ray.put(make)
-        self._history = None if loop.config.chooses else History(loop)
+        self._history = None if loop.chooses else History(loop)
         for worker in self.workers:
             self._joining(worker)
 

@@ -13,6 +13,9 @@ from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from zotune.estimators import ESTIMATORS
+from zotune.updates.motion import Motion
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
     from zotune.core.differences import Difference
     from zotune.core.state import LaneState
     from zotune.directions import Directions
+    from zotune.iterates.box import Box
     from zotune.iterates.parts import Parts
-    from zotune.updates.motion import Motion
 
 
 class Answer(NamedTuple):
@@ -76,6 +79,13 @@ class View:
     """The iterate's own."""
 
 
+def motion_for(config: Config, directions: Directions, dim: int) -> Motion:
+    """How estimates of a configuration move x."""
+    estimator, q = ESTIMATORS[config.estimator], config.block_rule.next(0, None)
+    spread = estimator.spread(directions, q, dim) if config.named_update.takes_spread else 1.0
+    return Motion(config.named_update, estimator, config.momentum, spread=spread, dim=dim)
+
+
 class Iterate(Protocol):
     """The thing that knows where x lives."""
 
@@ -100,6 +110,8 @@ class Iterate(Protocol):
     looks_on_grid: bool
     """Whether the loss is looked at for every point of a curve, or only for reports."""
     can_probe_curvature: bool
+    box: Box | None
+    """Bounds that points and probes keep to."""
 
     def begin(self) -> dict[str, Any]:
         """The fields of a state that are the iterate's: x, best_x, average, slots, metrics."""
@@ -126,6 +138,15 @@ class Iterate(Protocol):
         center: bool = True,
     ) -> Request:
         """All evaluations of a step; without f(x) where that is known already."""
+
+    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
+        """The directions of a step as they were probed, where bounds have bent some of them."""
+
+    def tests_bounds(self, state: LaneState, view: View) -> bool:
+        """Whether a step is about coordinates at a bound alone."""
+
+    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+        """Whether bounds leave nothing of an estimate."""
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm for the vector m that the estimator remembers, (replicates, q)."""

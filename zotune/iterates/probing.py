@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,11 +13,12 @@ from zotune.blocks import Block, DenseBlock, ReplayedBlock
 from zotune.config import Config
 from zotune.core.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
+from zotune.iterates.box import Box
 from zotune.iterates.parts import Place
 from zotune.objectives import Objective
 
 
-class Room(NamedTuple):
+class Buffer(NamedTuple):
     """Points around x, and the parts of them that are filled apart."""
 
     q: int
@@ -26,6 +27,8 @@ class Room(NamedTuple):
     """Where x itself stands, where it is among them, (replicates, d)."""
     sides: Sequence[tuple[float, Tensor]]
     """How far along u to go, mu and maybe −mu, and where the points of all directions stand."""
+    keep_inside: Callable[[Tensor], Tensor] | None = None
+    """Moves points inside the bounds, in place, where there are any."""
 
     def around(self, x: Tensor, rows: Tensor) -> Tensor:
         """The points around x."""
@@ -37,7 +40,27 @@ class Room(NamedTuple):
         """The points around an x (replicates, 1, d) that stands at home, if there is one."""
         for reach, side in self.sides:
             torch.add(x, rows, alpha=reach, out=side)
+            if self.keep_inside is not None:
+                self.keep_inside(side)
         return self.points
+
+
+class BentBlock(DenseBlock):
+    """The directions along which differences were taken inside of bounds.
+
+    Args:
+        rows: these directions, (replicates, q, d).
+        drawn: the block that was drawn.
+    """
+
+    def __init__(self, rows: Tensor, drawn: Block) -> None:
+        super().__init__(rows)
+        self.drawn = drawn
+
+
+def drawn(block: Block) -> Block:
+    """The block that probes are made of."""
+    return block.drawn if isinstance(block, BentBlock) else block
 
 
 class Walk:
@@ -48,21 +71,21 @@ class Walk:
     small product: nothing is looked up or copied twice.
     """
 
-    def __init__(self, prober: Prober, x: Tensor, q: int, room: Room | None) -> None:
-        """``room`` is given where the points of all steps may stand in it."""
-        self._prober, self._q, self._room = prober, q, room
-        if room is not None:
-            self._points, self._shape = room.points.flatten(0, 1), room.points.shape[:2]
-        home = None if room is None else room.home
+    def __init__(self, prober: Prober, x: Tensor, q: int, buffer: Buffer | None) -> None:
+        """``buffer`` is given where the points of all steps may stand in it."""
+        self._prober, self._q, self._buffer = prober, q, buffer
+        if buffer is not None:
+            self._points, self._shape = buffer.points.flatten(0, 1), buffer.points.shape[:2]
+        home = None if buffer is None else buffer.home
         self.x = x.clone() if home is None else home.copy_(x)
         self._x = self.x.unsqueeze(1)
 
     def look(self, step: int) -> tuple[Block, Tensor]:
         """The block of a step, and all its values around x."""
         block = self._prober.block(step, self._q)
-        if self._room is None or block.dense is None:
+        if self._buffer is None or block.dense is None:
             return block, self._prober.values(self.x, step, block)
-        self._room.spread(self._x, block.dense)
+        self._buffer.spread(self._x, block.dense)
         return block, self._prober.objective.values(self._points).view(self._shape)
 
 
@@ -79,17 +102,28 @@ class Prober:
         one = config.replicates * objective.dim * objective.dtype.itemsize
         self._most = config.block_bytes // one
         """Directions whose block fits in the memory allowed."""
-        keys = replicate_keys("directions", config.seed, config.rows)
+        keys = replicate_keys("directions", config.seed, config.replicate_indices)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
-        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self._coordinates = range(objective.dim)
+        bounds = config.box(objective.dim)
+        self.box = None if bounds is None else Box(*bounds, objective.dtype, objective.device)
+        """The bounds of the points, if there are any."""
+        self._keep_inside: Callable[[Tensor], Tensor] | None = None
+        if self.box is not None:  # of two sides, one that is cut still leaves a difference
+            one_sided = len(self.difference.signs) == 1
+            self._keep_inside = self.box.reflect_ if one_sided else self.box.clamp_
         self._block = self._dense(0)
-        self._room: Room | None = None
+        self._buffer: Buffer | None = None
+
+    def holds(self, q: int) -> bool:
+        """Whether a block of q directions fits in the memory allowed."""
+        return q <= self._most
 
     def walk(self, x: Tensor, q: int) -> Walk:
         """Steps of q directions from x on, of an objective that is not stochastic."""
         stays = self.objective.pure and q <= self._most
-        return Walk(self, x, q, self._whole_room(q) if stays else None)
+        return Walk(self, x, q, self._whole_buffer(q) if stays else None)
 
     def block(self, step: int, q: int) -> Block:
         """The first q directions of a step; dense where they fit, else replayed.
@@ -105,8 +139,9 @@ class Prober:
 
     def values(self, x: Tensor, step: int, block: Block, alive: Tensor | None = None) -> Tensor:
         """All values of a step, (replicates, evaluations); NaN for replicates not ``alive``."""
+        block = drawn(block)
         if block.dense is not None:
-            points = self._whole_room(block.q).around(x, block.dense)
+            points = self._whole_buffer(block.q).around(x, block.dense)
             if alive is None:
                 return self.objective.sample(self.batch_keys, step)(points)
             return self.sample(points, step, alive)
@@ -120,8 +155,9 @@ class Prober:
 
     def points(self, x: Tensor, block: Block, *, center: bool = True) -> Tensor:
         """All points of a step, (replicates, evaluations, d), in the order of its values."""
-        room = self._new_room(block.q, center=center and self.difference.knows_center)
-        return room.around(x, block.rows(range(block.q), self._coordinates))
+        block = drawn(block)
+        buffer = self._new_buffer(block.q, center=center and self.difference.knows_center)
+        return buffer.around(x, block.rows(range(block.q), self._coordinates))
 
     def some_points(self, x: Tensor, block: Block, place: Place) -> Tensor:
         """The points of a part of a step, (rows, columns, d)."""
@@ -135,18 +171,19 @@ class Prober:
                 max(place.columns.start - start, 0), min(place.columns.stop - start, block.q)
             )
             if queries:
-                u = block.rows(queries, self._coordinates)[place.rows]
-                pieces.append(torch.add(here, u, alpha=sign * self.mu))
+                u = drawn(block).rows(queries, self._coordinates)[place.rows]
+                pieces.append(self._inside(torch.add(here, u, alpha=sign * self.mu)))
         return torch.cat(pieces, 1)
 
     def values_and_gradient(
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """All values of a step, and ∇f at x where it comes with them for nothing."""
+        block = drawn(block)
         knows_center = self.difference.knows_center and not self.objective.stochastic
         if block.dense is None or alive is not None or not knows_center:
             return self.values(x, step, block, alive), None
-        points = self._whole_room(block.q).around(x, block.dense)
+        points = self._whole_buffer(block.q).around(x, block.dense)
         return self.objective.values_and_gradient(points)
 
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
@@ -179,26 +216,57 @@ class Prober:
         """The point of each replicate that the value in its column belongs to."""
         places = [(0.0, 0)] * self.difference.per_step
         places += [(s * self.mu, query) for s in self.difference.signs for query in range(block.q)]
-        points = x.clone()
+        points, block = x.clone(), drawn(block)
         for replicate, column in enumerate(columns.tolist()):
             reach, query = places[column]
             if reach:
                 u = block.rows(range(query, query + 1), self._coordinates)[replicate, 0]
                 points[replicate].add_(u, alpha=reach)
+                self._inside(points[replicate])
         return points
+
+    def along_bounds(self, x: Tensor, block: Block, still: Tensor | None = None) -> Block:
+        """The directions along which differences are taken, where bounds bend some.
+
+        A probe x + mu·u that would be outside is mirrored (forward differences) or cut (central
+        ones); the difference is then one along another direction, which the estimate is made of.
+        ``still`` says which coordinates are not probed, (replicates, d).
+        """
+        if self._keep_inside is None:
+            return block
+        assert block.dense is not None  # checked before the run
+        if still is not None:
+            block = DenseBlock(block.dense.masked_fill(still[:, None], 0))
+        here, u = x[:, None], block.dense
+        assert u is not None  # for the type checker
+        bent, outside = torch.zeros_like(u), torch.zeros_like(u, dtype=torch.bool)
+        for sign in self.difference.signs:
+            wanted = torch.add(here, u, alpha=sign * self.mu)
+            point = self._keep_inside(wanted.clone())
+            outside |= point != wanted
+            bent += sign * (point - here) / (self.mu * len(self.difference.signs))
+        if not bool(outside.any()):
+            return block
+        return BentBlock(torch.where(outside, bent, u), block)
+
+    def _inside(self, points: Tensor) -> Tensor:
+        """Points inside the bounds, in place."""
+        return points if self._keep_inside is None else self._keep_inside(points)
 
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
         """The points of some directions, and x before the first of them."""
-        room = self._new_room(len(part), center=self.difference.knows_center and part.start == 0)
-        return room.around(x, block.rows(part, self._coordinates))
+        buffer = self._new_buffer(
+            len(part), center=self.difference.knows_center and part.start == 0
+        )
+        return buffer.around(x, block.rows(part, self._coordinates))
 
-    def _whole_room(self, q: int) -> Room:
-        """Room for all points of a step; another one each time where the objective may keep it."""
-        if self._room is not None and self._room.q == q:
-            return self._room
-        room = self._new_room(q, center=self.difference.knows_center)
-        self._room = room if self.objective.pure else None
-        return room
+    def _whole_buffer(self, q: int) -> Buffer:
+        """For all points of a step; another one each time where the objective may keep it."""
+        if self._buffer is not None and self._buffer.q == q:
+            return self._buffer
+        buffer = self._new_buffer(q, center=self.difference.knows_center)
+        self._buffer = buffer if self.objective.pure else None
+        return buffer
 
     def _columns(self, part: range, block: Block) -> list[slice]:
         """Where the values of some directions stand among all of a step."""
@@ -212,17 +280,17 @@ class Prober:
         parts = [range(start, min(start + size, q)) for start in range(first, q, size)]
         return [range(first), *parts] if first else parts
 
-    def _new_room(self, n: int, *, center: bool) -> Room:
-        """Room for the points of n directions, and for x where it is among them."""
+    def _new_buffer(self, n: int, *, center: bool) -> Buffer:
+        """Buffer for the points of n directions, and for x where it is among them."""
         signs = self.difference.signs
         points = self._vectors(center + n * len(signs))
         sides = torch.split(points[:, int(center) :], n, dim=1)
         reach = [sign * self.mu for sign in signs]
         home = points[:, 0] if center else None
-        return Room(n, points, home, list(zip(reach, sides, strict=True)))
+        return Buffer(n, points, home, list(zip(reach, sides, strict=True)), self._keep_inside)
 
     def _vectors(self, n: int) -> Tensor:
-        """Room for n vectors a replicate."""
+        """Buffer for n vectors a replicate."""
         shape = (self._replicates, n, self.objective.dim)
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
 

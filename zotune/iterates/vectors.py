@@ -16,6 +16,7 @@ from zotune.blocks import Block
 from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
+from zotune.estimators import ESTIMATORS
 from zotune.iterates import Answer, Request, Trial, View, iterate_of
 from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
@@ -23,6 +24,8 @@ from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
 
 Coefficients = Callable[[Tensor, Block], Tensor]
+TEST_EVERY = 4
+"""One in so many steps of small blocks is about coordinates at a bound."""
 SHORT = 1e-3
 """A step of which nothing is known changes x by this share of its size."""
 
@@ -51,6 +54,15 @@ class Vectors:
         self.difference, self.directions = self.prober.difference, self.prober.directions
         self.mu = self.prober.mu
         self.sees_loss = self.difference.knows_center and not objective.stochastic
+        self.box = None if config.chooses else self.prober.box
+        """The bounds that steps keep to; the descent that chooses everything keeps to its own."""
+        self._exact = not config.chooses and ESTIMATORS[config.estimator].exact
+        if self.box is not None and not self.prober.holds(config.block_rule.most):
+            raise ConfigError(
+                "bounds need blocks of directions that fit in memory, and q="
+                f"{config.block_rule.most} is more than block_bytes={config.block_bytes} hold; "
+                "raise block_bytes, or lower q"
+            )
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
@@ -112,6 +124,33 @@ class Vectors:
 
         return Request(evaluate, points, parts=parts)
 
+    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
+        """The directions of a step as they are probed inside the bounds.
+
+        Of a small block the slope along coordinates at a bound, which does not vanish there, is
+        noise to the others. They are left out, and now and then probed alone, to see whether f
+        falls inwards.
+        """
+        if self.box is None or (self._exact and block.q >= self.dim):
+            return self.prober.along_bounds(state.x, block)
+        held = self.box.holds(state.x)
+        still = ~held if self.tests_bounds(state, view) else held
+        none_left = still.all(-1, keepdim=True)
+        return self.prober.along_bounds(state.x, block, still & ~none_left)
+
+    def tests_bounds(self, state: LaneState, view: View) -> bool:
+        """Whether a step is about coordinates at a bound alone."""
+        if self.box is None or (view.step + 1) % TEST_EVERY:
+            return False
+        held = self.box.holds(state.x)
+        return bool((held.any(-1) & ~held.all(-1)).any())
+
+    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+        """Whether bounds leave nothing of an estimate."""
+        if self.box is None:
+            return False
+        return not bool(self.box.without_outward(state.x, block.combine(c)).any())
+
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (replicates, q)."""
         return block.project(state.slots[REMEMBERED])
@@ -160,6 +199,8 @@ class Vectors:
         The values are checked at the end, all at once. None if one is not finite, or if all of a
         step are equal (mu may no longer move x): the steps are then taken one by one.
         """
+        if self.box is not None:
+            return None
         walk, seen = self.prober.walk(x, q), list[Tensor]()
         for step, eta in zip(steps, etas, strict=True):
             block, values = walk.look(step)
@@ -235,20 +276,23 @@ class Vectors:
     ) -> LaneState:
         """x ← x − η U c in one operation, or by what the update makes of U c."""
         x = state.x.clone()
-        if motion.plain:
+        if motion.plain and self.box is None:
             block.move_(x, c, eta)
             return state.but(x=x)
         change, slots, _ = self._change(state, view, block, c, eta, motion)
-        return state.but(x=x.sub_(change), slots=slots)
+        return state.but(x=self._inside(x.sub_(change)), slots=slots)
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> Trial:
         """f at the point that ``move`` would lead to."""
         change, _, estimate = self._change(state, view, block, c, eta, motion)
-        point = (
-            self.move(state, view, block, c, eta, motion).x if motion.plain else state.x - change
-        )
+        if motion.plain:
+            point = self.move(state, view, block, c, eta, motion).x
+        else:
+            point = self._inside(state.x - change)
+        if self.box is not None:
+            change = state.x - point
         request = self.trial(state, view, point.unsqueeze(1))
         return Trial(request, lambda: float((estimate * change).sum()))
 
@@ -271,6 +315,8 @@ class Vectors:
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """What a move subtracts from x, the slots after it, and the estimate."""
         along = block.combine(c)
+        if self.box is not None:
+            along = self.box.without_outward(state.x, along)
         slots = {name: slot.clone() for name, slot in state.slots.items()}
         estimate, weights = motion.estimate(along, slots), None
         if motion.weigh is not None:
@@ -350,7 +396,9 @@ class Vectors:
 
     def _average(self, state: LaneState) -> Tensor:
         """The weighted average of the iterates before this one; at the start, the start."""
-        return state.average / state.average_weight if state.average_weight else state.x
+        if not state.average_weight:
+            return state.x
+        return self._inside(state.average / state.average_weight)
 
     def _checked_start(self, x0: Any) -> Tensor:
         """The start of every replicate, or what is wrong with it."""
@@ -363,7 +411,11 @@ class Vectors:
             )
         if not bool(start.isfinite().all()):
             raise ConfigError("x0 must be finite, got NaN or infinity in it; choose another start")
-        return start.expand(r, d).contiguous()
+        return self._inside(start.expand(r, d).clone(memory_format=torch.contiguous_format))
+
+    def _inside(self, points: Tensor) -> Tensor:
+        """Points inside the bounds, in place."""
+        return points if self.box is None else self.box.clamp_(points)
 
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole."""

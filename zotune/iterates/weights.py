@@ -20,13 +20,14 @@ from zotune.core.differences import default_mu, get_difference
 from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
-from zotune.errors import ConfigError, ObjectiveError, ZotuneError
-from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.errors import ConfigError, ZotuneError
+from zotune.iterates import Answer, Request, Trial, View, iterate_of, motion_for
+from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
 from zotune.updates.motion import Motion
-from zotune.weights.block import Shelf, TileBlock
+from zotune.weights.block import BlockCache, TileBlock
+from zotune.weights.checks import check_trained, moves_weights
 from zotune.weights.layout import Layout
 from zotune.weights.lean import LeanProbe
 from zotune.weights.memory import choose_memory, saying_what_to_lower
@@ -63,6 +64,7 @@ class Weights:
     smoothness: float | None = None
     minimum: float | None = None
     replicates = 1
+    box: Box | None = None
     value_dtype = coefficient_dtype = torch.float64
 
     def __init__(self, config: Config, objective: WeightsObjective) -> None:
@@ -75,15 +77,15 @@ class Weights:
         self.difference = get_difference(config.difference)
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._check()
-        keys = replicate_keys("directions", config.seed, config.rows)
-        self.batch_keys = replicate_keys("batches", config.seed, config.rows)
+        keys = replicate_keys("directions", config.seed, config.replicate_indices)
+        self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self.memory = choose_memory(config, objective)
         """fast or lean."""
         probe = FastProbe if self.memory == FAST else LeanProbe
-        rounding = replicate_keys("rounding", config.seed, config.rows)
+        rounding = replicate_keys("rounding", config.seed, config.replicate_indices)
         may_keep = config.block_bytes if self.memory == FAST else 0
         with saying_what_to_lower(config):
-            self._shelf = Shelf(
+            self._cache = BlockCache(
                 self.directions,
                 keys,
                 objective.device,
@@ -92,13 +94,14 @@ class Weights:
                 may_keep=may_keep,
             )
             self.probe: Probe = probe(objective, self.mu)
-            motion = Motion(config.named_update, ESTIMATORS[config.estimator], config.momentum)
-            self.updater = Updater(objective.trained, self._shelf.width, rounding, motion.slots)
-        self.layout = Layout.of_all(objective.trained, self._shelf.width)
+            motion = motion_for(config, self.directions, objective.dim)
+            self.updater = Updater(objective.trained, self._cache.width, rounding, motion.slots)
+        self.layout = Layout.of_all(objective.trained, self._cache.width)
         """Of all trained parameters."""
         self._check_radius()
         self.log: list[list[float]] = []
         """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        self._spread = motion.spread
         self.log_is_whole = not motion.remembers
         """Whether all of the log was made under this configuration's directions and update."""
         self._at: int | None = None
@@ -147,7 +150,7 @@ class Weights:
                 f"q={q} where a mini-batch sees {view.dim} weights; lower q, or set "
                 "embedding_rows='all'"
             )
-        return self._shelf.block(view.step, q, view.dim)
+        return self._cache.block(view.step, q, view.dim)
 
     def probes(
         self,
@@ -189,6 +192,18 @@ class Weights:
 
         return Parts(n, evaluate, join)
 
+    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
+        """The directions themselves: weights have no bounds."""
+        return block
+
+    def tests_bounds(self, state: LaneState, view: View) -> bool:
+        """Weights have no bounds."""
+        return False
+
+    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+        """Weights have no bounds."""
+        return False
+
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (1, q)."""
         assert isinstance(block, TileBlock)  # for the type checker
@@ -212,7 +227,9 @@ class Weights:
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Whether weights + mu·u are the weights everywhere, for every direction."""
         assert isinstance(block, TileBlock)  # for the type checker
-        return torch.tensor([not self._moves(view.payload.layout, block)])
+        return torch.tensor(
+            [not moves_weights(self.objective.trained, self.mu, view.payload.layout, block)]
+        )
 
     def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
         """The weights are not in the state."""
@@ -376,6 +393,7 @@ class Weights:
             embedding_rows=config.embedding_rows,
             update=config.named_update.name,
             momentum=config.momentum,
+            spread=self._spread,
             dim=self.dim,
             dtype=dtype_name(self.dtype),
             device=self.objective.device.type,
@@ -402,31 +420,21 @@ class Weights:
                 f"the weights of a model are one row: replicates must be 1, "
                 f"got {self.config.replicates}; use replicates_as: trials in the study"
             )
-        if not self.objective.trained:
-            raise ObjectiveError(f"{self.objective.name} trains no parameter; name at least one")
-        _make_contiguous(self.objective)
+        if self.config.bounds is not None:
+            raise ConfigError(
+                "bounds are for vectors, and these are weights of a model; leave them out"
+            )
+        check_trained(self.objective)
 
     @torch.no_grad()
     def _check_radius(self) -> None:
         """Refuse a mu that rounding swallows whole, by the first direction."""
-        if not self._moves(self.layout, self._shelf.block(0, 1, self.dim)):
+        first = self._cache.block(0, 1, self.dim)
+        if not moves_weights(self.objective.trained, self.mu, self.layout, first):
             raise ConfigError(
                 f"mu must move the weights: with mu={self.mu:g} every weight + mu·u rounds to the "
                 f"weight in {dtype_name(self.dtype)}; raise mu, or leave it out"
             )
-
-    def _moves(self, layout: Layout, block: TileBlock) -> bool:
-        """Whether weights + mu·u differ from the weights anywhere, for any direction."""
-        for query in range(block.q):
-            for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
-                u = block.look(range(query, query + 1), tile, keep=False)[0]
-                for piece in pieces:
-                    base = self.objective.trained[piece.name].view(-1)[piece.inside]
-                    out = torch.empty_like(base)
-                    moved = torch.add(base, u[piece.of_tile], alpha=self.mu, out=out)
-                    if not torch.equal(moved, base):
-                        return True
-        return False
 
 
 @iterate_of.register
@@ -438,27 +446,11 @@ def _(objective: WeightsObjective, config: Config, x0: Any = None) -> Weights:
 
 def same_draws(config: Config, saved: Mapping[str, Any]) -> bool:
     """Whether two configurations move weights alike by the same factors."""
-    keys = ("seed", "replicate", "directions", "embedding_rows", "update", "momentum")
+    keys = ["seed", "replicate", "directions", "embedding_rows", "update", "momentum"]
+    keys += ["estimator", "q"] if config.named_update.takes_spread else []
     return all(getattr(config, key) == saved.get(key, getattr(config, key)) for key in keys)
 
 
 def _number(value: float) -> Tensor:
     """One replicate's number."""
     return torch.tensor([value], dtype=torch.float64)
-
-
-def _make_contiguous(objective: WeightsObjective) -> None:
-    """Refuse trained parameters that overlap or differ in dtype; make them contiguous."""
-    places: dict[int, str] = {}
-    for name, parameter in objective.trained.items():
-        if parameter.dtype != objective.dtype:
-            raise ObjectiveError(
-                f"trained parameters must share one dtype, got {parameter.dtype} for {name} "
-                f"beside {objective.dtype}; cast the model"
-            )
-        parameter.data = parameter.data.contiguous()
-        other = places.setdefault(parameter.data_ptr(), name)
-        if other != name and parameter.numel():
-            raise ObjectiveError(
-                f"{name} and {other} share their memory; name a tied parameter once"
-            )

@@ -41,10 +41,12 @@ class Loop:
         config, self._reasons = resolve(
             config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
         )
+        self.chooses = config.chooses
+        """Whether the descent chooses everything by itself."""
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
             _one_a_replicate(config, whole, evaluator)
-            if (config.goes_by_values and config.replicates > 1) or config.chooses
+            if (config.goes_by_values and config.replicates > 1) or self.chooses
             else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
@@ -128,7 +130,7 @@ class Loop:
 
     def _chosen_keys(self, state: State) -> dict[str, str]:
         """``chosen_*`` of a row, the same keys in every row of a run: what ``auto`` has become."""
-        if self.config.chooses and not self._reasons:
+        if self.chooses:
             return {"chosen_method": self.chosen(state).get("method", "")}
         return {f"chosen_{key}": why.partition(":")[0] for key, why in self._reasons.items()}
 
@@ -168,7 +170,7 @@ def _one_a_replicate(
     """A lane for each replicate, which is then the run that it would be alone."""
     assert isinstance(whole, Vectors)  # weights refuse such a configuration
     lanes: list[Lane | AutoLane] = []
-    for row, at in enumerate(config.rows):
+    for row, at in enumerate(config.replicate_indices):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
         vector = Vectors(alone, whole.objective, whole.begins_at[row])
         kind = AutoLane if config.chooses else Lane

@@ -42,10 +42,14 @@ class Checks:
         view = View(PROBING, self.iterate.dim)
         block, mu = self.iterate.block(view, probes), self.config.mu
         found = yield from estimate_curvature(
-            lambda points: self.iterate.trial(state, view, points), state.x, block, mu
+            lambda points: self.iterate.trial(state, view, points),
+            state.x,
+            block,
+            mu,
+            box=self.iterate.box,
         )
         state = state.but(ledger=ledger)
-        if not state.steps and not self.iterate.stochastic:
+        if not state.steps and not self.iterate.stochastic and self.iterate.box is None:
             changes = {"its curvature": found.bend} | self._differences(found.slope)
             state = yield from self._look_again(state, found.center, changes)
         inverse = (1 / found.smoothness[:, None]).to(state.x.dtype)

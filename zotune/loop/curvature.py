@@ -23,6 +23,7 @@ from torch import Tensor
 from zotune.blocks import Block
 from zotune.errors import ConfigError
 from zotune.iterates import Program, Request
+from zotune.iterates.box import Box
 
 _NEAREST = 1e-3
 """The least h without a mu. The share of fourth derivatives in a bend, h²/12, is small yet."""
@@ -57,23 +58,34 @@ def probing_cost(probes: int) -> tuple[int, int]:
 
 
 def estimate_curvature(
-    ask: Callable[[Tensor], Request], x: Tensor, block: Block, mu: float | None = None
+    ask: Callable[[Tensor], Request],
+    x: Tensor,
+    block: Block,
+    mu: float | None = None,
+    *,
+    box: Box | None = None,
 ) -> Program[Curvature]:
     """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``.
 
     The points are as far away as rounding wants it, and at least ``mu``, or 1e-3 without one.
-    ``ask`` makes the request for f at points (replicates, n, d).
+    ``ask`` makes the request for f at points (replicates, n, d). With bounds, they lie inside,
+    around a point that is a little further from the bounds than x.
     """
     root, h = block.dim**0.5, _reach(x, mu)
     scale = root / block.diagonal().sqrt()
     rows = block.rows(range(block.q), range(block.dim))
     steps = (h * scale)[..., None] * rows
+    if box is not None:
+        x, free = box.around(x, torch.maximum(steps.abs().amax(1), h * root))
+        steps = torch.minimum(torch.maximum(steps, -free[:, None]), free[:, None])
     here = x[:, None]
     values = (yield ask(torch.cat([here, here + steps, here - steps], dim=1))).values
     center, plus, minus = values.tensor_split((1, block.q + 1), dim=1)
     bend, slope = plus - 2 * center + minus, (plus - minus) / (2 * h)
     gradient = block.combine(block.solve((slope / scale).to(x.dtype)))
     along = h * root * _unit(gradient)
+    if box is not None:
+        along = torch.minimum(torch.maximum(along, -free), free)
     far = (yield ask((x + along)[:, None])).values
     near = (yield ask((x - along)[:, None])).values
     largest = torch.maximum(bend.abs().mean(-1), (far - 2 * center + near).abs()[:, 0])

@@ -7,7 +7,6 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import inf
 
 import torch
 from torch import Tensor
@@ -20,22 +19,21 @@ from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses, next_point
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
-from zotune.errors import ConfigError, ObjectiveError
+from zotune.errors import ObjectiveError
 from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
-from zotune.iterates import Answer, Iterate, Program, View
-from zotune.iterates.vectors import finite, some_are_equal
+from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.loop.checks import Checks
+from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.recording import Recorder
-from zotune.steps import LEVEL, Line, StepRule, schedule_factor
-from zotune.updates.motion import Motion
+from zotune.loop.searching import CENTER, STEP_MEMORY, Measured, Searcher
+from zotune.loop.stepsize import StepSize
 
 LONGEST_WALK = 64
 """The most steps between two checks for values that are not finite."""
-STEP_MEMORY, CENTER, NEXT_Q = "step.", "center", "q.next"
-"""In a state's memory: what the step rule remembers, f(x) where it is known before the step, and
-the size of the next block."""
+NEXT_Q = "q.next"
+"""In a state's memory: the size of the next block."""
 
 
 class Lane:
@@ -52,24 +50,20 @@ class Lane:
         self.iterate = iterate
         self.evaluator = evaluator
         self.estimator = ESTIMATORS[config.estimator]
-        self.motion = Motion(config.named_update, self.estimator, config.momentum)
+        self.motion = motion_for(config, iterate.directions, iterate.dim)
         self.blocks = config.block_rule
         require_possible(self.estimator, iterate.directions, self.blocks.most, iterate.dim)
         self.budget = Budget(config.budget, config.count, iterate.difference)
-        self._rules: dict[int, StepRule] = {}
-        self.rule = self._rule(iterate.dim)
-        self.searches = self.rule.entry.most_trials > 0
-        """Whether steps are tried before they are taken."""
+        self.size = StepSize(config, iterate, self.budget)
+        self.rule = self.size.rule
+        self.searcher = Searcher(self.size, self.motion)
+        self.searches = self.searcher.tries
         self.budget.require(
             self._cost(self.blocks.next(0, None)),
             f"one step ({config.difference} with q={config.q})",
         )
         self.grid = budget_grid(config.budget, config.points)
-        self.known_smoothness = config.L or iterate.smoothness
-        """L as given, or as the objective knows it; None where it is estimated."""
-        self._check_smoothness()
-        self.estimates = self.rule.needs_smoothness and self.known_smoothness is None
-        self._scheduled = config.schedule != LEVEL or config.warmup > 0
+        self.estimates = self.size.estimates
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
         self.newest: LaneState | None = None
@@ -130,8 +124,8 @@ class Lane:
         if state.slots.keys() != set(self.iterate.new_slots(self.motion.slots)):
             state = state.but(slots=self.iterate.new_slots(self.motion.slots))
         state = state.but(memory=dict(self._memory(state.memory)))
-        if self.known_smoothness is not None:
-            inverse = torch.full_like(state.inverse_smoothness, 1 / self.known_smoothness)
+        if self.size.known_smoothness is not None:
+            inverse = torch.full_like(state.inverse_smoothness, 1 / self.size.known_smoothness)
             return state.but(inverse_smoothness=inverse)
         unknown = bool(state.inverse_smoothness.isnan().any())
         if unknown and self.rule.needs_smoothness:
@@ -141,12 +135,9 @@ class Lane:
     def _memory(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """What of a state's memory this configuration uses."""
         for name, value in memory.items():
-            ours = name != CENTER or self.searches
-            if ours and not name.startswith(STEP_MEMORY) and name != NEXT_Q:
+            if name not in (CENTER, NEXT_Q) and not name.startswith(STEP_MEMORY):
                 yield name, value
-        for name, first in self.rule.entry.memory.items():
-            key = f"{STEP_MEMORY}{self.rule.name}.{name}"
-            yield key, memory.get(key, torch.tensor([first], dtype=torch.float64))
+        yield from self.searcher.adopted(memory)
         if self.blocks.sees_values and NEXT_Q in memory:
             yield NEXT_Q, memory[NEXT_Q]
 
@@ -160,7 +151,7 @@ class Lane:
         """The same as a program."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
-        block = self.iterate.block(view, q)
+        block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
         spent, center = self.spent(state), state.memory.get(CENTER)
         most = self._cost(q) + max(0, self.rule.entry.most_trials - 1)
         records = crosses(self.grid, spent, spent + most)
@@ -207,9 +198,9 @@ class Lane:
         """The state after a step with these values, which is recorded before it moves if told."""
         values, spent = answer.values, self.spent(state)
         first, known = state.loss, CENTER in state.memory
-        failed = None
+        failed, state = None, counted(state, values)
         if not self.searches:
-            state, failed = self._without_lost(state, view, block, values)
+            state, failed = without_lost(self.iterate, state, view, block, values)
         v = self._differences(state, view, block, values, failed)
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
@@ -238,7 +229,8 @@ class Lane:
         if self.blocks.sees_values and not ended:
             state = self._with_next_q(state, view, block, v, c)
         if not ended:
-            state = yield from self._moved(state, view, block, values, v, c, spent)
+            step = Measured(view, block, values, v, c, spent)
+            state = yield from self._moved(state, step)
         else:
             self.iterate.stay(view.step + 1)
         return state.but(steps=state.steps + 1, q=block.q)
@@ -266,126 +258,14 @@ class Lane:
         size = torch.tensor(self.blocks.next(view.step + 1, last))
         return state.but(memory={**state.memory, NEXT_Q: size})
 
-    def _moved(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        values: Tensor,
-        v: Tensor,
-        c: Tensor,
-        spent: int,
-    ) -> Program[LaneState]:
+    def _moved(self, state: LaneState, step: Measured) -> Program[LaneState]:
         """The state after x has moved by the step rule, or has stayed where no step was good."""
-        if self.rule.entry.search is None:
-            eta = self._eta(view.step, block.q, spent, view.dim)
-            return self.iterate.move(state, view, block, self._scaled(state, c), eta, self.motion)
-        return (yield from self._searched(state, view, block, values, v, c, spent))
-
-    def _searched(
-        self,
-        state: LaneState,
-        view: View,
-        block: Block,
-        values: Tensor,
-        v: Tensor,
-        c: Tensor,
-        spent: int,
-    ) -> Program[LaneState]:
-        """The same by a rule that depends on values: what it asks for is evaluated and charged."""
-        memory = self._step_memory(state)
-        center, tried = self._center(state, values), dict[float, tuple[float, Tensor]]()
-        plain, last = float((v * c).sum()), [0.0]
-        factor = self._schedule(spent, block.q)
-        line = Line(
-            eta=self.rule.entry.default_eta if self.config.eta is None else self.config.eta,
-            t=view.step,
-            q=block.q,
-            dim=view.dim,
-            value=float(center),
-            rounding=8 * torch.finfo(values.dtype).eps * abs(float(center)),
-            v=v[0],
-            first=lambda: self.iterate.short_step(state, view, block, c, self.motion),
-            natural=self.motion.update.natural,
-            memory=memory,
-            slope=lambda: plain if self.motion.plain else last[0],
-        )
-        assert self.rule.entry.search is not None  # asked before
-        search = self.rule.entry.search(line)
-        try:
-            eta = next(search)
-            while True:
-                if self.budget.limit - self.spent(state) < 1:
-                    eta = search.send(inf)
-                    continue
-                trial = self.iterate.attempt(state, view, block, c, eta * factor, self.motion)
-                value = (yield trial.request).values[:, 0]
-                if not self.motion.plain:
-                    last[0] = trial.decrease() / eta
-                tried[eta] = float(value), value
-                state = state.but(ledger=state.ledger.charge(1, 1))
-                eta = search.send(float(value) if bool(value.isfinite()) else inf)
-        except StopIteration as end:
-            chosen = end.value
-        state = self._with_step_memory(state, memory)
-        if chosen is None:
-            state = self.iterate.rejected(state, view)
-            return self._knowing(state, center)
-        state = self.iterate.move(state, view, block, c, chosen * factor, self.motion)
-        return self._knowing(state, tried[chosen][1]) if chosen in tried else state
-
-    def _center(self, state: LaneState, values: Tensor) -> Tensor:
-        """f(x) as the step sees it; of central differences on a mini-batch, their mean."""
-        if self.iterate.difference.knows_center:
-            return values[:, 0]
-        return values.mean(-1) if self.iterate.stochastic else state.loss
-
-    def _knowing(self, state: LaneState, value: Tensor) -> LaneState:
-        """The state that knows f at its x, where the next step sees the same f."""
-        if self.iterate.stochastic or not self.searches:
-            return state
-        better = value < state.best_loss
-        return state.but(
-            loss=value,
-            best_loss=torch.where(better, value, state.best_loss),
-            best_x=torch.where(better[:, None], state.x, state.best_x),
-            memory={**state.memory, CENTER: value},
-        )
-
-    def _step_memory(self, state: LaneState) -> dict[str, float]:
-        """What the step rule remembers, as numbers."""
-        prefix = f"{STEP_MEMORY}{self.rule.name}."
-        return {name: float(state.memory[prefix + name]) for name in self.rule.entry.memory}
-
-    def _with_step_memory(self, state: LaneState, memory: Mapping[str, float]) -> LaneState:
-        prefix = f"{STEP_MEMORY}{self.rule.name}."
-        kept = {prefix + k: torch.tensor([v], dtype=torch.float64) for k, v in memory.items()}
-        return state.but(memory={**state.memory, **kept})
-
-    def _without_lost(
-        self, state: LaneState, view: View, block: Block, values: Tensor
-    ) -> tuple[LaneState, Tensor | None]:
-        """The state without replicates that this step has lost, and which of all are lost in it.
-
-        A replicate is lost where a value is not finite, or where it has run uphill until
-        x + mu·u = x. That is decided by the points, not by equal values: a plateau is not
-        divergence, and noise hides nothing. The values are f(x) itself then.
-        """
-        failed = None if finite(values) else ~values.isfinite().all(-1)
-        loss = state.loss
-        if not self.iterate.pure or some_are_equal(values):
-            here = values.select(1, 0)
-            uphill = here > state.start_loss
-            if bool(uphill.any()):
-                stuck = uphill & self.iterate.unmoved_by(state, view, block)
-                if bool(stuck.any()):
-                    if not self.iterate.stochastic:
-                        loss = torch.where(stuck & ~state.diverged, here, loss)
-                    failed = stuck if failed is None else failed | stuck
-        if failed is None:
-            return state, None
-        diverged = state.diverged | failed
-        return state.but(diverged=diverged, lost=int(diverged.sum()), loss=loss), failed
+        if self.rule.entry.search is not None:
+            return (yield from self.searcher.moved(state, step))
+        view, block = step.view, step.block
+        eta = self.size.eta(view.step, block.q, step.spent, view.dim)
+        c = self.size.scaled(state, step.c)
+        return self.iterate.move(state, view, block, c, eta, self.motion)
 
     @gradient_free
     def advance(self, state: LaneState, until: int | None = None) -> LaneState:
@@ -414,9 +294,9 @@ class Lane:
         if not count:
             return None
         q, steps = self.blocks.most, range(state.steps, state.steps + count)
-        etas = [self._eta(t, q, 0, self.iterate.dim) for t in steps]
+        etas = [self.size.eta(t, q, 0, self.iterate.dim) for t in steps]
         walked = self.iterate.walk(
-            state.x, steps, q, etas, lambda v, b: self._scaled(state, self._coefficients(v, b))
+            state.x, steps, q, etas, lambda v, b: self.size.scaled(state, self._coefficients(v, b))
         )
         if walked is None:
             return self._stepped(state, count)
@@ -443,7 +323,7 @@ class Lane:
     @property
     def _walks(self) -> bool:
         """Whether plain steps need not be looked at one by one."""
-        plain = self.motion.plain and self.config.clip is None and not self._scheduled
+        plain = self.motion.plain and self.config.clip is None and not self.size.scheduled
         plain = plain and self.blocks.entry.name == FIXED and self.rule.entry.search is None
         fuses = self.evaluator.in_process and self.iterate.pure
         return plain and fuses and not self.iterate.stochastic
@@ -483,51 +363,7 @@ class Lane:
             v = v.to(self.iterate.coefficient_dtype)
         return self.estimator.coefficients(v, block)
 
-    def _eta(self, t: int, q: int, spent: int, dim: int) -> float:
-        """η of x − η U c, in units of 1/L where that is estimated for each replicate."""
-        rule = self._rule(dim)
-        eta = rule.size(t, q)
-        if self._scheduled:
-            eta *= self._schedule(spent, q)
-        if rule.needs_smoothness and self.known_smoothness is not None:
-            return eta / self.known_smoothness
-        return eta
-
-    def _schedule(self, spent: int, q: int) -> float:
-        """What the schedule multiplies the step by."""
-        if not self._scheduled:
-            return 1.0
-        budget, after = self.config.budget, spent + self.budget.cost(q)
-        c = self.config
-        return schedule_factor(c.schedule, c.warmup, spent / budget, after / budget)
-
-    def _rule(self, dim: int) -> StepRule:
-        """How far to go along an estimate in R^dim."""
-        if dim not in self._rules:
-            c = self.config
-            self._rules[dim] = StepRule(
-                c.step,
-                c.eta,
-                self.blocks.next(0, None),
-                dim,
-                self.estimator,
-                self.iterate.directions,
-            )
-        return self._rules[dim]
-
-    def _scaled(self, state: LaneState, c: Tensor) -> Tensor:
-        """c, times 1/L where that is estimated for each replicate."""
-        return c * state.inverse_smoothness if self.estimates else c
-
     def _numbers(self, value: float) -> Tensor:
         """One number a replicate."""
         it = self.iterate
         return torch.full((it.replicates,), value, dtype=it.value_dtype, device=it.device)
-
-    def _check_smoothness(self) -> None:
-        known = self.known_smoothness is not None or self.iterate.can_probe_curvature
-        if self.rule.needs_smoothness and not known:
-            raise ConfigError(
-                "step 'theory' needs the smoothness L, which is not estimated for the weights of "
-                "a model; give L, or step='constant' with eta"
-            )

@@ -74,7 +74,9 @@ def bound_of(series: Configuration) -> Bound:
     objective = _objective(config.get("problem"))
     regime = regime_of(objective)
     guarantee = _GUARANTEES[regime](config, objective)
-    q, budget = int(config["q"]), _budget(config)
+    if series.q is None:
+        raise NoBoundError(f"the theorem is about a fixed q, and here it is {series.block}")
+    q, budget = series.q, _budget(config)
     how = method(config["estimator"], objective.dim, config["directions"])
     grid = [k * series.budget // POINTS for k in range(1, POINTS + 1)]
     spent = [at for at in grid if at >= budget.cost(q)]

@@ -22,7 +22,13 @@ from zotune.reporting.drawing import (
     styled,
     with_spread,
 )
-from zotune.results.configurations import Configuration, best, measure_of, panel_of
+from zotune.results.configurations import (
+    Configuration,
+    best,
+    measure_of,
+    panel_of,
+    panels_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +94,7 @@ def curves(
                     "curves.csv has all."
                 )
             for at in shown:
-                look = looks[series[at].q]
+                look = looks[series[at].block]
                 line = _curve(drawing, axis, series[at], measure, look, against)
                 entries.setdefault(look.key, line)
             here = {at: bounds[at] for at in shown if bounds and at in bounds}
@@ -96,7 +102,7 @@ def curves(
                 drawing.notes.append(f"{title}: {above}")
                 here = {}
             for whose, bound in _merged(here):
-                look_of = None if whose is None else looks[series[whose].q]
+                look_of = None if whose is None else looks[series[whose].block]
                 entries.setdefault(BOUND, _dashed(drawing, axis, bound, look_of))
             axis.set_title(title)
         spent = f"{series[0].config.get('count', 'budget')} spent"
@@ -134,14 +140,14 @@ def spread_note(series: Iterable[Configuration], what: str) -> str:
 def _by_panel(series: Sequence[Configuration]) -> dict[str, list[int]]:
     """Positions of the series of each panel."""
     found: dict[str, list[int]] = {}
-    for at, one in enumerate(series):
-        found.setdefault(panel_of(one, series), []).append(at)
+    for at, title in enumerate(panels_of(series)):
+        found.setdefault(title, []).append(at)
     return found
 
 
-def _looks(series: Iterable[Configuration]) -> dict[int | None, Look]:
-    """A look for each q, in order."""
-    sizes = sorted({one.q for one in series}, key=lambda q: q or 0)
+def _looks(series: Iterable[Configuration]) -> dict[int | str | None, Look]:
+    """A look for each q, in order; rules come after numbers."""
+    sizes = sorted({one.block for one in series}, key=lambda q: (isinstance(q, str), q or 0))
     return {
         q: Look(
             key="all" if q is None else f"q = {q}",
@@ -233,6 +239,7 @@ def _dashed(drawing: Drawing, axis: Axes, bound: Bound, look: Look | None) -> An
 
 def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
     """Final loss or gap against q, a line an estimator, with bars of one standard deviation."""
+    series = [one for one in series if not isinstance(one.block, str)]  # a rule has no place
     measure = measure_of(series)
     figure, (axis,) = panels(1)
     drawing = Drawing(name, f"Final {LABELS[measure]} against q", figure)
@@ -312,6 +319,7 @@ def _q_axis(axis: Axes, series: Sequence[Configuration]) -> None:
 def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> Drawing:
     """The step size with the lowest final loss against q, a line an estimator."""
     chosen = [one for one in best(series) if one.eta is not None]
+    chosen = [one for one in chosen if not isinstance(one.block, str)]  # a rule has no place
     figure, (axis,) = panels(1)
     label = step_label(series)
     drawing = Drawing(name, f"Best {label} against q", figure)
@@ -346,7 +354,7 @@ def _edges(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> 
     """A best step at the end of what was searched may not be the best there is."""
     tried = sorted({one.eta for one in series if one.eta is not None})
     at_edge = [
-        f"{panel_of(one, series)} q = {one.q}"
+        f"{panel_of(one, series)} q = {one.block}"
         for one in chosen
         if len(tried) > 1 and one.eta in (tried[0], tried[-1])
     ]
@@ -377,7 +385,7 @@ def losses_by_step(series: Sequence[Configuration], *, name: str = "loss-by-step
                 points = [
                     (known[at].eta or 0.0, _end(known[at], measure))
                     for at in mine
-                    if known[at].q == q
+                    if known[at].block == q
                 ]
                 if points:
                     line = _by_eta(drawing, axis, f"{title}, {look.key}", sorted(points), look)

@@ -37,13 +37,22 @@ def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
             )
         exact = find_spec("sklearn") is not None
         evaluator: Any = (
-            optuna.importance.FanovaImportanceEvaluator(seed=0)
+            optuna.importance.FanovaImportanceEvaluator(seed=0, n_trees=_trees(len(some)))
             if exact
             else optuna.importance.PedAnovaImportanceEvaluator()
         )
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
     shares = {key: share for key, share in found.items() if isfinite(share)}
     return shares if sum(shares.values()) > 0 else {}, "fANOVA" if exact else "PED-ANOVA"
+
+
+def _trees(many: int) -> int:
+    """Trees of the forest: Optuna's 64, fewer where many configurations tell more in each.
+
+    >>> _trees(20), _trees(1000)
+    (64, 16)
+    """
+    return 64 if many <= 250 else 16
 
 
 def importance_sentence(some: Sequence[Configuration]) -> list[str]:

@@ -52,6 +52,13 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    footnotes: Sequence[str] = ()
+    """Sentences that marks in the cells refer to, each with its mark."""
+
+    @property
+    def below(self) -> list[str]:
+        """Everything that stands below the table."""
+        return [*self.footnotes, *([self.note] if self.note else [])]
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def markdown(title: str, sections: Sequence[Section], *, lead: Sequence[str] = (
         for drawing in section.drawings:
             parts += [f"![{drawing.title}]({drawing.name}.png)", *drawing.notes]
         for table in section.tables:
-            parts += [f"### {table.title}", _markdown_table(table), *filter(None, [table.note])]
+            parts += [f"### {table.title}", _markdown_table(table), *table.below]
     return "\n\n".join(parts) + "\n"
 
 
@@ -129,8 +136,7 @@ def _table(table: Table) -> str:
     )
     return (
         f'<h3>{escape(table.title)}</h3>\n<div class="wide"><table>\n<thead><tr>{head}</tr></thead>'
-        f"\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
-        + _paragraphs([note for note in [table.note] if note])
+        f"\n<tbody>\n{rows}\n</tbody>\n</table></div>\n" + _paragraphs(table.below)
     )
 
 

@@ -76,7 +76,7 @@ def results_html(runs: Iterable[Run]) -> str:
     measure = measure_of(chosen)
     rows = [
         (
-            f"{panel_of(one, chosen)}, q = {one.q}",
+            f"{panel_of(one, chosen)}, q = {one.block}",
             with_spread(one.last(measure) or 0.0, one.last("loss_std") or 0.0),
         )
         for one in chosen

@@ -15,12 +15,14 @@ from zotune.core.spending import Spending
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
 from zotune.reporting.drawing import LABELS, Drawing, number, with_spread
+from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.heat import heat_map
 from zotune.reporting.importance import importance_sentence
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
 from zotune.reporting.verdicts import verdict_table, verdicts_of
 from zotune.results.configurations import (
+    PANELS,
     Configuration,
     best,
     by_problem,
@@ -29,6 +31,7 @@ from zotune.results.configurations import (
     panels_of,
     searched,
 )
+from zotune.results.leaders import leaders
 from zotune.results.store import LaunchRecord
 from zotune.results.trial import FAILED, Trial, is_metric
 from zotune.study.totals import left_out_line
@@ -98,7 +101,9 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
     for launch in launches:
         found, why_not = verdicts[launch.launch]
         sections += _state(launch, found, why_not, len(launches) > 1)
-        sections += [_section(part, len(parts) > 1) for part in parts if part.launch is launch]
+        mine = [part for part in parts if part.launch is launch]
+        sections += _over_instances(launch) if len(mine) > 1 else ()
+        sections += [_section(part, len(parts) > 1) for part in mine]
     return Report(
         title=launches[0].study,
         lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],
@@ -142,6 +147,34 @@ def _progress_of(launch: LaunchRecord) -> str:
     return f"{many}, {state}: {', '.join([*counts, f'{launch.ended} ended'])}"
 
 
+def _over_instances(launch: LaunchRecord) -> Iterator[Section]:
+    """Who is ahead at which budget, where the launch has several instances of its problem."""
+    tables = _leaders(configurations(launch.trials))
+    if tables:
+        yield Section(f"All instances of launch {launch.launch}", tables=tables)
+
+
+def _leaders(some: Sequence[Configuration]) -> list[Table]:
+    """Who is ahead at which budget, where configurations can be compared."""
+    found = list(leaders(some))
+    if not found:
+        return []
+    measure, many = LABELS[measure_of(some)], found[0].instances
+    rows = [
+        [
+            str(one.spent),
+            one.name,
+            number(one.value),
+            one.second,
+            "—" if one.ratio is None else f"{one.ratio:.3g} times",
+        ]
+        for one in found
+    ]
+    over = f", geometric means over {many} instances" if many > 1 else ""
+    columns = ["spent", "lowest", measure, "next", "which is higher by"]
+    return [Table(f"Who leads at which budget{over}", columns, rows)]
+
+
 def _section(part: Part, several: bool) -> Section:
     chosen = best(part.series)
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
@@ -149,7 +182,7 @@ def _section(part: Part, several: bool) -> Section:
         title=", ".join(filter(None, names)) or "What was found",
         text=[*findings(part.series), *importance_sentence(part.series)],
         drawings=drawings(part.series, chosen, part.slug),
-        tables=[_best_table(part.series, chosen)],
+        tables=[_best_table(part.series, chosen), *_leaders(part.series)],
     )
 
 
@@ -163,11 +196,12 @@ def findings(series: Sequence[Configuration]) -> Iterator[str]:
         mine.sort(key=_rank)
         first, last = mine[0], mine[-1]
         said = f"{title}: lowest final {LABELS[measure]}, {_final(first, measure)}"
-        if first.q is not None:
-            said += f", with q = {first.q}{_tuned(first, series)}"
+        if first.block is not None:
+            said += f", with q = {first.block}{_tuned(first, series)}"
         said += "".join(f", {remark}" for remark in first.remarks)
         if len(mine) > 1:
-            said += f"; highest, {_final(last, measure)}, with q = {last.q}{_tuned(last, series)}"
+            worst = f"with q = {last.block}{_tuned(last, series)}"
+            said += f"; highest, {_final(last, measure)}, {worst}"
         yield said + "."
 
 
@@ -209,12 +243,13 @@ def drawings(
         found.append(best_so_far(series, name=f"{slug}price"))
     if all(figures.SECONDS in one.points for one in chosen):
         found.append(figures.curves(chosen, name=f"{slug}time", against=figures.SECONDS))
-    if len({one.q for one in chosen}) > 1:
+    if len({one.q for one in chosen if one.q}) > 1:
         found.append(figures.final(chosen, name=f"{slug}final"))
     if "eta" in searched(series):
-        found.append(figures.best_steps(series, name=f"{slug}best-step"))
+        if any(one.q and one.eta is not None for one in series):
+            found.append(figures.best_steps(series, name=f"{slug}best-step"))
         found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
-        if len({one.q for one in series}) > 1:
+        if len({one.q for one in series if one.q}) > 1:
             found.append(heat_map(series, name=f"{slug}heat-map"))
     return [*found, *_of_metrics(chosen, first, slug)]
 
@@ -253,8 +288,9 @@ def _bounds_of(
 def _best_table(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> Table:
     """The best of each panel and q; those that are best of their panel are marked."""
     measure = measure_of(chosen)
-    more = [k for k in searched(series) if k not in ("estimator", "q", "directions", "difference")]
-    more = [key for key in more if not key.startswith("problem.")]
+    more = [key for key in searched(series) if key not in (*PANELS, "q")]
+    more = [key for key in more if not key.startswith(("problem.", "q."))]
+    footnotes = Footnotes()
     metrics = list(dict.fromkeys(name for one in chosen for name in one.metrics))
     value = f"final {LABELS[measure]}"
     columns = ["estimator", "q", *more, value, *metrics, "spent per trial", "state", ""]
@@ -265,16 +301,17 @@ def _best_table(series: Sequence[Configuration], chosen: Sequence[Configuration]
         for panel in panels
     }
     for one, panel in zip(chosen, panels, strict=True):
+        marks = [footnotes.mark(remark) for remark in one.remarks]
         rows.append(
             [
                 panel,
-                "" if one.q is None else str(one.q),
+                "" if one.block is None else str(one.block),
                 *(_word(one.settings.get(key)) for key in more),
                 _final(one, measure),
                 *(_word(one.metrics.get(name)) for name in metrics),
                 f"{one.spent:,} of {one.budget:,}",
                 one.status,
-                ", ".join([*(["best"] if one is leaders[panel] else []), *one.remarks]),
+                " ".join([*(["best"] if one is leaders[panel] else []), *marks]),
             ]
         )
     tried = len(series) // max(1, len(chosen))
@@ -282,7 +319,8 @@ def _best_table(series: Sequence[Configuration], chosen: Sequence[Configuration]
         f"Each row is the lowest of about {tried} configurations, chosen by the loss that it "
         "shows, which flatters it a little; table.csv has all."
     )
-    return Table("Best by estimator and q", columns, rows, chosen_by if tried > 1 else "")
+    note = chosen_by if tried > 1 else ""
+    return Table("Best by estimator and q", columns, rows, note, footnotes.lines)
 
 
 def _rank(one: Configuration) -> tuple[bool, float, float]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from zotune.claims import Claim, Tuning, Verdict, assumptions, not_judged
 from zotune.errors import ConfigError
 from zotune.reporting.drawing import number
+from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.page import Table
 from zotune.results.store import LaunchRecord
 from zotune.results.verdicts import verdicts_on
@@ -24,24 +25,24 @@ def verdicts_of(launch: LaunchRecord) -> tuple[list[Verdict], str]:
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """A row for each claim and step."""
-    columns = ["claim", "step", "verdict", "estimate", "95 % interval", "p", "pairs", "why"]
+    columns = ["claim", "step", "verdict", "estimate", "95 % interval", "p", "pairs"]
+    footnotes = Footnotes()
     rows = [
         [
             verdict.says,
             verdict.step,
-            verdict.verdict,
+            f"{verdict.verdict} {footnotes.mark(verdict.why)}" if verdict.why else verdict.verdict,
             share(verdict, verdict.estimate),
             f"{share(verdict, verdict.low)} to {share(verdict, verdict.high)}"
             if verdict.low is not None or verdict.high is not None
             else "",
             "" if verdict.p is None else f"{verdict.p:.2g}",
             f"{verdict.pairs} {'instances' if verdict.across else 'replicates'}",
-            verdict.why,
         ]
         for verdict in verdicts
     ]
     note = f"Estimates compare final losses in pairs. {assumptions(verdicts)}"
-    return Table("Verdicts on the study's claims", columns, rows, note)
+    return Table("Verdicts on the study's claims", columns, rows, note, footnotes.lines)
 
 
 def share(verdict: Verdict, value: float | None) -> str:

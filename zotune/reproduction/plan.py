@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zotune.errors import one_of, unknown
+from zotune.errors import ConfigError, one_of, unknown
 from zotune.study import Study, load_study
 
 SMALL, FULL = "small", "full"
 MEASUREMENTS = "measurements"
 POINTS = 80
 """Of a curve at the small size; a store takes longer over 320 than a small trial."""
+INSTANCE = "problem.seed"
+CHOOSING, REPLICATES = 3, 2
+"""Instances that choose a step, and runs of each configuration on each instance."""
+FEWEST = 6
+"""Fewer instances cannot decide a claim."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +29,18 @@ class Experiment:
 
     Trials of a second report seldom: a report and its checkpoint would cost more than they save.
     """
+    beyond: bool = False
+    """Whether it asks what the paper does not, and runs only where it is named."""
 
-    def at(self, size: str) -> Study:
-        """The study at a size; the small one has a name of its own."""
-        if size == FULL:
-            return load_study(self.study)
+    def at(self, size: str, instances: int = 0) -> Study:
+        """The study at a size, maybe over instances; only the paper's own keeps the plain name."""
         settings = [*self.shrink, f"points={POINTS}", f"name={self.study}-{SMALL}"]
-        return load_study(self.study, settings=settings)
+        study = load_study(self.study, settings=[] if size == FULL else settings)
+        return over_instances(study, instances) if instances else study
 
 
 TENTH = ("problem.dim=100", "budget=2000", "space.q=[1,10,50,100]", "report_every=500")
+FIFTH = ("problem.dim=200", "budget=4000", "space.q=[1,10,50,200]", "report_every=1000")
 FIFTH_500 = (
     "problem.dim=200",
     "budget=100",
@@ -74,14 +81,46 @@ EXPERIMENTS = (
     Experiment("evaluations", ("report_every=1000",)),
     Experiment("directions", ("space.eta=[0.5,1,2,4,6]", "report_every=1280")),
     Experiment("bias"),
+    Experiment("updates", FIFTH, beyond=True),
+    Experiment("updates-convex", (*FIFTH, "problem.samples=200"), beyond=True),
+    Experiment("updates-nonconvex", FIFTH, beyond=True),
+    Experiment("updates-stochastic", (*FIFTH, "problem.samples=1000"), beyond=True),
 )
 
 
-def chosen(size: str, only: Sequence[str] = ()) -> list[Study]:
-    """The studies to run, in order; all of them unless some are named."""
+def over_instances(study: Study, instances: int) -> Study:
+    """A study whose claims are judged over so many instances of its problem.
+
+    Where a step is tuned, further instances choose it, which do not judge. A study that searches
+    the instance already is left as it is.
+    """
+    if INSTANCE in study.space:
+        return study
+    written = study.to_dict()
+    tuning, choosing = written.get("tuning"), 0
+    if tuning:
+        choosing = min(CHOOSING, tuning["replicates"])
+        written["tuning"] = {**tuning, "replicates": choosing}
+    seeds = list(range(choosing + instances))
+    claims = [{**claim, "across": INSTANCE} for claim in written["claims"]]
+    return Study.from_dict(
+        written
+        | {"name": f"{study.name}-instances", "replicates": REPLICATES, "claims": claims}
+        | {"space": {INSTANCE: seeds, **written["space"]}}
+    )
+
+
+def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Study]:
+    """The studies to run, in order; all of the paper's unless some are named."""
     one_of("size", size, (SMALL, FULL))
+    if 0 < instances < FEWEST:
+        raise ConfigError(
+            f"instances must be at least {FEWEST} to decide a claim, got {instances}; "
+            "raise --instances, or leave it out"
+        )
     known = [experiment.study for experiment in EXPERIMENTS]
     for name in only:
         if name not in (*known, MEASUREMENTS):
             raise unknown("experiment", name, [*known, MEASUREMENTS])
-    return [e.at(size) for e in EXPERIMENTS if not only or e.study in only]
+    wanted = [e for e in EXPERIMENTS if e.study in only or not (only or e.beyond)]
+    return [e.at(size, instances) for e in wanted]

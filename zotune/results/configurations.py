@@ -20,7 +20,7 @@ REPEATED = {"replicate", "replicates", "seed"}
 """Settings in which repetitions of one configuration differ."""
 NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED}
 """Settings that do not tell two configurations apart."""
-PANELS = ("estimator", "directions", "difference")
+PANELS = ("estimator", "update", "step", "directions", "difference")
 """Settings that are compared side by side; what else is searched is tuned, problems apart."""
 PROBLEM = "problem."
 """What the names of the problem's options begin with."""
@@ -65,6 +65,12 @@ class Configuration:
         """Directions a step; None for a trainable that has no such thing."""
         q = self.config.get("q")
         return q if isinstance(q, int) else None
+
+    @property
+    def block(self) -> int | str | None:
+        """The same, or the name of the rule that chooses it."""
+        q = self.config.get("q")
+        return str(q.get("rule")) if isinstance(q, Mapping) else q
 
     @property
     def eta(self) -> float | None:
@@ -255,8 +261,8 @@ def _ordered(value: Any) -> tuple[bool, float, str]:
 
 
 def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
-    """Which panel it is drawn in: its estimator, with its directions if they differ."""
-    return _panel(one, [key for key in PANELS[1:] if key in searched(among)])
+    """Which panel it is drawn in: its estimator, with update, step and others that differ."""
+    return _panel(one, _differing_panels(among))
 
 
 def _panel(one: Configuration, differing: Sequence[str]) -> str:
@@ -267,15 +273,20 @@ def _panel(one: Configuration, differing: Sequence[str]) -> str:
 
 def panels_of(some: Sequence[Configuration]) -> list[str]:
     """The panel of each."""
-    differing = [key for key in PANELS[1:] if key in searched(some)]
+    differing = _differing_panels(some)
     return [_panel(one, differing) for one in some]
+
+
+def _differing_panels(some: Sequence[Configuration]) -> list[str]:
+    found = searched(some)
+    return [key for key in PANELS[1:] if key in found]
 
 
 def best(some: Sequence[Configuration]) -> list[Configuration]:
     """The best of each panel and q on one problem."""
-    groups: defaultdict[tuple[str, int | None], list[Configuration]] = defaultdict(list)
+    groups: defaultdict[tuple[str, int | str | None], list[Configuration]] = defaultdict(list)
     for one, panel in zip(some, panels_of(some), strict=True):
-        groups[panel, one.q].append(one)
+        groups[panel, one.block].append(one)
     return [min(group, key=lambda one: one.rank) for group in groups.values()]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.ledger import L_ESTIMATED
-from zotune.callbacks.page import KIND
+from zotune.callbacks.journal import L_ESTIMATED
+from zotune.callbacks.launches import launch_starts, runs_of_launch
 from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.callbacks.tracking import FINAL
@@ -27,7 +26,8 @@ from zotune.core.names import (
     ERROR_TAG,
     FINAL_LOSSES_TAG,
     FINISHED,
-    LAUNCH_TAG,
+    KIND_TAG,
+    LOG10_ETA,
     RUNNING,
     STATUS_TAG,
     STUDY_FILE,
@@ -140,17 +140,19 @@ class Store:
 
     def launches(self, study: str) -> list[str]:
         """Ids of a study's launches, the newest first."""
-        return list(self._runs_by_launch(study))
+        return list(self._starts(study))
 
     def read(self, study: str, launches: Sequence[str] = ()) -> list[LaunchRecord]:
         """The newest launch of a study, those that are named, or ``["all"]``; oldest first."""
-        found = self._runs_by_launch(study)
-        wanted = list(found) if ALL in launches else list(launches) or list(found)[:1]
+        every = self._starts(study) if ALL in launches or not launches else {}
+        wanted = list(every) if ALL in launches else list(launches) or list(every)[:1]
+        experiment = self._experiment(study).experiment_id
+        runs = {launch: runs_of_launch(self.client, experiment, launch) for launch in wanted}
         for launch in wanted:
-            if launch not in found:
-                raise unknown(f"launch of {study}", launch, [*found, ALL])
-        chosen = [launch for launch in reversed(found) if launch in wanted]
-        return [self._launch(study, launch, found[launch]) for launch in chosen]
+            if not runs[launch]:
+                raise unknown(f"launch of {study}", launch, [*self._starts(study), ALL])
+        chosen = sorted(runs, key=lambda launch: _start(runs[launch]))
+        return [self._launch(study, launch, runs[launch]) for launch in chosen]
 
     def attach(self, record: LaunchRecord, folder: Path) -> str:
         """Store a folder with the launch's own run; why not, if it is not."""
@@ -166,23 +168,19 @@ class Store:
             raise unknown("study", study, known)
         return found
 
-    def _runs_by_launch(self, study: str) -> dict[str, list[Run]]:
-        """Runs of each launch, the newest launch first."""
-        experiment = self._experiment(study).experiment_id
-        groups: defaultdict[str, list[Run]] = defaultdict(list)
-        for run in _every_run(self.client, experiment):
-            if LAUNCH_TAG in run.data.tags:
-                groups[run.data.tags[LAUNCH_TAG]].append(run)
-        if not groups:
+    def _starts(self, study: str) -> dict[str, int]:
+        """When each launch of a study began, the newest first; a study without any is refused."""
+        found = launch_starts(self.client, self._experiment(study).experiment_id)
+        if not found:
             raise ConfigError(
                 f"study {study!r} has no launch in {without_credentials(self.uri)}; "
                 "its runs must have been logged by zotune.callbacks.MLflowCurves"
             )
-        return dict(sorted(groups.items(), key=lambda group: -_start(group[1])))
+        return found
 
     def _launch(self, study: str, launch: str, runs: list[Run]) -> LaunchRecord:
-        summary = next((r for r in runs if r.data.tags.get(KIND) == "summary"), None)
-        trials = [run for run in runs if run.data.tags.get(KIND) == "trial"]
+        summary = next((r for r in runs if r.data.tags.get(KIND_TAG) == "summary"), None)
+        trials = [run for run in runs if run.data.tags.get(KIND_TAG) == "trial"]
         records = [
             _trial(run, history)
             for run, history in zip(trials, histories(self.client, trials), strict=True)
@@ -278,6 +276,7 @@ def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
     """The last values of a run: those of its end, else of its last point."""
     ends = [metric for metric in run.data._metric_objs if metric.key.startswith(FINAL)]
     row: dict[str, Any] = {metric.key.removeprefix(FINAL): metric.value for metric in ends}
+    row.pop(LOG10_ETA, None)  # the configuration has eta
     if ends:
         row["spent"] = max(metric.step for metric in ends)
     elif len(curve):
@@ -292,14 +291,6 @@ def _minimum(curve: pd.DataFrame) -> float | None:
     loss, gap = (curve[column].to_numpy(float) for column in ("loss", "gap"))
     at = abs(loss).argmin()
     return float(loss[at] - gap[at])
-
-
-def _every_run(client: MlflowClient, experiment: str) -> Iterator[Run]:
-    token: str | None = ""
-    while token is not None:
-        page = client.search_runs([experiment], max_results=1000, page_token=token or None)
-        yield from page
-        token = page.token or None
 
 
 def _start(runs: Sequence[Run]) -> int:

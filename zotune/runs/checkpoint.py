@@ -23,9 +23,10 @@ from zotune.core.state import LaneState, State
 from zotune.errors import CheckpointError
 from zotune.iterates.weights import WEIGHTS
 from zotune.loop import Loop
-from zotune.runs.old_formats import from_format_1
+from zotune.runs.old_defaults import defaults_2
+from zotune.runs.old_formats import from_format_1, from_format_2
 
-FORMAT = 2
+FORMAT = 3
 _PLAIN = ("steps", "lost", "q", "looked")
 _NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
 _TENSORS = [
@@ -99,6 +100,12 @@ def read_header(path: Path) -> dict[str, Any]:
     return read(path, without="")[0]
 
 
+def with_defaults_of(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were meant when a checkpoint was written."""
+    then = defaults_2(told) if read_header(path)["written"] < FORMAT else {}
+    return {**then, **told}
+
+
 def charged_in(path: Path) -> int:
     """What all replicates of a saved run have spent together, in the unit of its count."""
     header = read_header(path)
@@ -135,14 +142,17 @@ def read(
             f"{path} is not a whole zotune checkpoint ({error}); "
             "it may be cut short or from another program"
         ) from None
-    if header.get("format") == 1:
-        return from_format_1(header, tensors)
+    written = header.get("format")
+    if written == 1:
+        header, tensors = from_format_1(header, tensors)
+    if header.get("format") == FORMAT - 1:
+        header = from_format_2(header)
     if header.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has checkpoint format {header.get('format')!r}, this zotune reads {FORMAT} "
-            "and 1; use the version that wrote it"
+            f"{path} has checkpoint format {written!r}, this zotune reads 1 to {FORMAT}; "
+            "use the version that wrote it"
         )
-    return header, tensors
+    return {**header, "written": written}, tensors
 
 
 def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -13,11 +13,10 @@ import torch
 
 from zotune.config import Config, parse_config
 from zotune.core.code import code_of
-from zotune.core.names import RUNNING, STOPPED
+from zotune.core.names import RUNNING
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ConfigError, ZotuneError
 from zotune.loop import Loop
-from zotune.loop.auto import VALUES
 from zotune.objectives import (
     Objective,
     build_any_problem,
@@ -27,10 +26,10 @@ from zotune.objectives import (
     problem_mapping,
 )
 from zotune.runs.bar import Bar
-from zotune.runs.checkpoint import load_loop, save_loop
-from zotune.runs.run import Run
+from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
+from zotune.runs.run import Run, run_of
 from zotune.runs.sources import Factory, Source, bound_to
-from zotune.runs.stopping import Stop, ending, succeeded
+from zotune.runs.stopping import Stop, end_of
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
@@ -63,10 +62,12 @@ def minimize(
     """Minimise a function with its values only, within a budget of evaluations.
 
     With nothing else said, everything is chosen (see ``zotune.descent``): a deterministic function
-    never ends above its start, and a value of inf or NaN is a rejected point. Any setting of the
-    configuration (estimator, q, step, eta, …; ``zotune list`` shows them) makes it the instrument
-    instead, x ← x − η U c(v, U), with v the differences along the q directions of the block U and
-    c the estimator's coefficients, and what is not said has its default there.
+    never ends above its start, and a value of inf or NaN is a rejected point. A setting that says
+    how to descend (estimator, q, update, step, eta, L, mu, …; ``zotune list`` shows them) asks for
+    x ← x − η U c(v, U) instead, with v the differences along the q directions of the block U and
+    c the estimator's coefficients; of estimator, q, update and step, those that are not given are
+    chosen to go with it (see ``run.chosen``). An eta without a step is the step itself
+    (``constant``), an L asks for the step of the theory.
 
     Args:
         objective: a function of one vector if ``x0`` is given, an Objective (see
@@ -121,6 +122,8 @@ def minimize(
             raise ConfigError("xtol is for vectors, and this is a function of weights; give ftol")
         bounds = bounds if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
+        if checkpoint is not None and Path(checkpoint).is_file():
+            told = with_defaults_of(Path(checkpoint), told)
         config = parse_config(told | {"problem": problem})
         loop = Loop(config, found, x0)
         if count:
@@ -186,12 +189,12 @@ def finish(
             raise
         if on_report is not None:
             state, row = loop.report(state)
-        _save_if(checkpoint, loop, state, about, stop)
+        _save_if(checkpoint, loop, state, about, stop, stopped)
         if on_report is not None and row is not None:
             on_report(row | loop.facts(state))
         if bar is not None:
             bar.show(loop.spent(state), float(state.best_loss.min()))
-    return _ended(loop, state, stop, stopped)
+    return run_of(loop, state, end_of(loop, state, stop, stopped))
 
 
 def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
@@ -207,37 +210,18 @@ def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
             return state, stopped
 
 
-def _ended(loop: Loop, state: State, stop: Stop, stopped: str) -> Run:
-    status = loop.status(state)
-    chosen, failed = loop.chosen(state), _failed(loop, state)
-    return Run(
-        loop.config,
-        state,
-        STOPPED if stopped and status == RUNNING else status,
-        minimum=loop.minimum,
-        smoothness_estimated=loop.estimates_smoothness,
-        chosen=chosen,
-        message=ending(loop.config, state, status, stopped, failed=failed, chosen=chosen),
-        success=succeeded(state, status, stopped, stop, failed),
-        failed=failed,
-        read_weights=loop.iterate.weights_reader(),
-    )
-
-
-def _failed(loop: Loop, state: State) -> int:
-    """Evaluations without a finite value, of all that were told or since the run was resumed."""
-    told = [lane.memory[VALUES] for lane in state.lanes if VALUES in lane.memory]
-    if told:
-        return sum(int((~values.isfinite()).sum()) for values in told)
-    return int(getattr(loop.objective, "failed", 0))
-
-
 def _save_if(
-    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str], stop: Stop
+    checkpoint: str | Path | None,
+    loop: Loop,
+    state: State,
+    about: Mapping[str, str],
+    stop: Stop,
+    stopped: str = "",
 ) -> None:
     """Save the state where a checkpoint is wanted."""
     if checkpoint is not None:
-        save_loop(loop, state, Path(checkpoint), **about, stop=stop.notes())
+        end = end_of(loop, state, stop, stopped)
+        save_loop(loop, state, Path(checkpoint), **about, stop=stop.notes(), end=end)
 
 
 def _save_newest(

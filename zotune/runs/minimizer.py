@@ -20,9 +20,11 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
-from zotune.runs.run import Run
+from zotune.runs.old_defaults import config_of_format_2
+from zotune.runs.run import Run, run_of
+from zotune.runs.stopping import end_of
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Points:
@@ -146,7 +148,7 @@ class Minimizer:
         if self._state is None:
             raise ConfigError("nothing is known before the value at the start; tell it first")
         state = State((self._state,))
-        return Run(self._loop.config, state, self._loop.status(state))
+        return run_of(self._loop, state, end_of(self._loop, state))
 
     def save(self, path: str | Path) -> Path:
         """Write everything to a file, whole or not at all."""
@@ -171,7 +173,9 @@ class Minimizer:
         """The Minimizer that ``save`` has written; its answers are told again, not evaluated."""
         header, tensors = _read(Path(path))
         self = object.__new__(cls)
-        self._begin(Config(**header["config"]), tensors["start"])
+        config = header["config"]
+        config = config_of_format_2(config) if header["format"] < FORMAT else config
+        self._begin(Config(**config), tensors["start"])
         parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
         for answer in parts if header["sizes"] else []:
             self.tell(answer)
@@ -214,9 +218,9 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
         raise CheckpointError(
             f"{path} is not a whole Minimizer ({error}); it should be a file that save wrote"
         ) from None
-    if header.get("format") != FORMAT:
+    if header.get("format") not in (1, FORMAT):
         raise CheckpointError(
-            f"{path} has format {header.get('format')!r}, this zotune reads {FORMAT}; "
+            f"{path} has format {header.get('format')!r}, this zotune reads 1 and {FORMAT}; "
             "use the version that wrote it"
         )
     return header, tensors

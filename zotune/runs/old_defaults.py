@@ -2,8 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from zotune.config import CHOICES, OF_BLOCKS, Config
+from zotune.core.budget import DIRECTIONS, EVALUATIONS
+from zotune.steps import AUTO
+
+CHOICES_2: Mapping[str, Any] = {
+    "estimator": "align",
+    "q": 1,
+    "update": "sgd",
+    "step": "theory",
+}
+"""Under formats 1 and 2, of a run that said something of how it descends, but not these."""
+FREE_2 = {
+    *("problem", "budget", "bounds", "scale", "count", "replicates", "replicate", "seed"),
+    *("report_every", "points", "curve", "workers"),
+}
+"""Under format 2, settings that left it to the run how it descends."""
+
+
+def defaults_2(told: Iterable[str]) -> dict[str, Any]:
+    """The defaults of format 2 that are others today, by the settings that were given.
+
+    >>> defaults_2(["budget"])["update"], defaults_2(["budget", "q"])["update"]
+    ('auto', 'sgd')
+    """
+    if set(told) - FREE_2:
+        return {**CHOICES_2, "count": DIRECTIONS}
+    return {**dict.fromkeys(CHOICES, AUTO), "count": EVALUATIONS}
+
+
+def config_of_format_2(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete configuration as it is written today.
+
+    With update and step ``auto``, everything was chosen beside the defaults of estimator and q too,
+    and settings of blocks were ignored.
+    """
+    searched = (config["update"], config["step"]) == (AUTO, AUTO)
+    unsaid = (AUTO, AUTO), (CHOICES_2["estimator"], CHOICES_2["q"])
+    if not searched or (config["estimator"], config["q"]) not in unsaid:
+        return dict(config)
+    chosen = (*CHOICES, *OF_BLOCKS)
+    return {**config, **{key: Config.model_fields[key].default for key in chosen}}
+
 
 DEFAULTS_1: Mapping[str, Any] = {
     "estimator": "align",

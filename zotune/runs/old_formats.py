@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zotune.runs.old_defaults import DEFAULTS_1, PROBLEM_DEFAULTS_1
+from zotune.runs.old_defaults import DEFAULTS_1, PROBLEM_DEFAULTS_1, config_of_format_2
 
 _COUNTERS_1 = ("queries", "evaluations", "steps", "spent", "monitored")
 _POINT_1 = (
@@ -37,6 +37,13 @@ def from_format_1(
     notes.setdefault("minimum", None)
     new = {"format": 2, "fingerprint": header["fingerprint"], "lanes": [plain], "notes": notes}
     return new, converted
+
+
+def from_format_2(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The header as format 3 has it, whose tensors are those of format 2."""
+    notes = dict(header["notes"])
+    notes["config"] = config_of_format_2(notes["config"])
+    return {**header, "format": 3, "notes": notes}
 
 
 def _vectors(

@@ -20,15 +20,17 @@ from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
 from zotune.runs.checkpoint import load_state, read_weights
 from zotune.runs.lookup import last_checkpoints
-from zotune.steps import THEORY
+from zotune.runs.stopping import end_at
+from zotune.steps import AUTO, THEORY
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from zotune.loop import Loop
     from zotune.reporting.drawing import Drawing
 
 plots: Any = LazyModule("zotune.reporting.plots")
-"""Draws results; it stands above this room, and is imported when a picture is asked for."""
+"""Draws results; it stands above this package, and is imported when a picture is asked for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +53,7 @@ class Run:
     """Why it ended, in words."""
     success: bool = True
     """Whether the target or a tolerance was met; where none was given, whether the budget was spent
-    without ending above the start. False where most evaluations failed."""
+    without ending above the start. False where most evaluations failed, and while a run goes on."""
     failed: int = 0
     """Evaluations without a finite value: inf, NaN, or an exception named in ``failures``."""
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -148,7 +150,12 @@ class Run:
 
     @property
     def _method(self) -> str:
-        return "auto" if self.config.chooses else f"{self.config.estimator} q={self.config.q}"
+        return "auto" if self.config.chooses else f"{self._of('estimator')} q={self._of('q')}"
+
+    def _of(self, key: str) -> str:
+        """A setting, or what was chosen for it."""
+        asked = str(getattr(self.config, key))
+        return self.chosen.get(key, asked).partition(":")[0] if asked == AUTO else asked
 
     @property
     def _reached(self) -> int:
@@ -188,12 +195,27 @@ def run_at(path: Path) -> Run:
     state, notes = load_state(path)
     reader = (lambda: read_weights(path)) if "log_is_whole" in notes else None
     config = Config(**notes["config"])
+    chosen = notes.get("chosen", {})
+    end = notes.get("end") or end_at(config, state, notes["status"], chosen)
     return Run(
         config,
         state,
-        notes["status"],
         minimum=notes["minimum"],
         smoothness_estimated=notes.get("smoothness_estimated", False),  # format 1 may not say
-        chosen=notes.get("chosen", {}),
+        chosen=chosen,
         read_weights=reader,
+        **end,
+    )
+
+
+def run_of(loop: Loop, state: State, end: Mapping[str, Any]) -> Run:
+    """The run of a loop, with its end."""
+    return Run(
+        loop.config,
+        state,
+        minimum=loop.minimum,
+        smoothness_estimated=loop.estimates_smoothness,
+        chosen=loop.chosen(state),
+        read_weights=loop.iterate.weights_reader(),
+        **end,
     )

@@ -12,9 +12,12 @@ import torch
 
 from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
-from zotune.core.names import DIVERGED, EXHAUSTED
+from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.loop.auto import VALUES
+from zotune.loop.divergence import FAILED
 
 BLOCKS = 10
 """Tolerances are judged over so many times d + 1 evaluations."""
@@ -89,6 +92,43 @@ class Stop:
             self.anchors[name] = since, torch.tensor(values).to(like[name])
 
 
+def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = "") -> dict[str, Any]:
+    """The end of a run, or how it stands, as a Run and a checkpoint hold it.
+
+    Args:
+        loop: whose state it is.
+        state: of the run.
+        stop: what was to end it before its budget.
+        stopped: why it was stopped; empty: it was not.
+    """
+    return end_at(loop.config, state, loop.status(state), loop.chosen(state), stop, stopped)
+
+
+def end_at(
+    config: Config,
+    state: State,
+    status: str,
+    chosen: Mapping[str, str],
+    stop: Stop | None = None,
+    stopped: str = "",
+) -> dict[str, Any]:
+    """The same without a loop, of a checkpoint that does not say it."""
+    failed = _failed(state)
+    return {
+        "status": STOPPED if stopped and status == RUNNING else status,
+        "message": ending(config, state, status, stopped, failed=failed, chosen=chosen),
+        "success": succeeded(state, status, stopped, stop or Stop(), failed),
+        "failed": failed,
+    }
+
+
+def _failed(state: State) -> int:
+    """Evaluations without a finite value."""
+    known = [lane.memory[VALUES] for lane in state.lanes if VALUES in lane.memory]
+    counted = [int(lane.memory[FAILED]) for lane in state.lanes if FAILED in lane.memory]
+    return sum(counted) + sum(int((~values.isfinite()).sum()) for values in known)
+
+
 def ending(
     config: Config,
     state: State,
@@ -126,8 +166,11 @@ def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) 
     """Whether a run reached what was asked of it.
 
     With a target or a tolerance, one of them must be met. Without, the whole budget was to be
-    spent, and the best loss must not be above the start. Most evaluations must not have failed.
+    spent, and the best loss must not be above the start. Most evaluations must not have failed. A
+    run that goes on has not succeeded yet.
     """
+    if status == RUNNING and not stopped:
+        return False
     if status == DIVERGED or failed > MANY * state.ledger.evaluations:
         return False
     if stop.asks_for_convergence:

@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
     from zotune.estimators import Estimator
 
-__all__ = ["AUTO", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "STEPS", "THEORY", "Line", "StepRule"]
-__all__ += ["Step", "register", "schedule_factor"]
+__all__ = ["AUTO", "CONSTANT", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "STEPS", "THEORY"]
+__all__ += ["Line", "Step", "StepRule", "register", "schedule_factor"]
 
-THEORY, AUTO = "theory", "auto"
-"""Names that other parts of zotune refer to: the step of the bounds, and "chosen by the run"."""
+THEORY, AUTO, CONSTANT = "theory", "auto", "constant"
+"""Names that other parts of zotune refer to: the step of the bounds, "chosen by the run", and the
+step that is eta itself."""
 
 Size = Callable[[float, int, float, float], float]
 """(eta, t, best, usual) → the step size, up to 1/L where the rule needs the smoothness."""

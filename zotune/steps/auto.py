@@ -56,8 +56,7 @@ def auto(line: Line) -> Search:
         elif best is not None:
             break
         else:
-            shortest, longest = (0.01 * eta, 0.5 * eta) if isfinite(value) else (0.1 * eta,) * 2
-            eta = min(max(minimum, shortest), longest)
+            eta = 0.1 * eta if isnan(minimum) else min(max(minimum, 0.01 * eta), 0.5 * eta)
     _remember(line, best, reached, eta)
     return best
 

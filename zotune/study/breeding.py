@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import PopulationBasedTraining
 
 from zotune.core.names import CHARGED
-from zotune.study.points import PROBLEM, RANGES, WHOLE, Sampler
+from zotune.study.points import PROBLEM, RANGES, WHOLE, Distribution
 from zotune.study.spending import account_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def population(study: Study, folder: Path) -> Population:
         time_attr="spent",
         perturbation_interval=INTERVAL * study.reports_at,
         hyperparam_mutations={
-            key: axis.domain() if isinstance(axis, Sampler) else axis for key, axis in axes.items()
+            key: axis.domain() if isinstance(axis, Distribution) else axis
+            for key, axis in axes.items()
         },
         custom_explore_fn=_Within(axes),
         log_config=False,
@@ -80,7 +81,7 @@ class _Within:
         self.ranges = {
             key: axis
             for key, axis in axes.items()
-            if isinstance(axis, Sampler) and axis.kind in RANGES
+            if isinstance(axis, Distribution) and axis.kind in RANGES
         }
 
     def __call__(self, config: dict[str, Any]) -> dict[str, Any]:

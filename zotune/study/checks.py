@@ -8,8 +8,17 @@ from typing import Any
 
 from zotune.errors import ConfigError, nearest
 from zotune.study.claim_checks import claim_complaints, tuning_complaints
+from zotune.study.defaults import of_today
 from zotune.study.model import Study
-from zotune.study.points import MOST, block_problem, check_step, combinations, over_weights, size
+from zotune.study.points import (
+    MOST,
+    block_problem,
+    check_step,
+    combinations,
+    over_weights,
+    pair_problem,
+    size,
+)
 from zotune.study.shape import (
     GRID,
     OPTUNA,
@@ -32,6 +41,7 @@ def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
     """
     if found := list(format_complaints(data)):
         return None, found
+    data = of_today(data)
     shape = shaped(data)
     found = shape if isinstance(shape, list) else []
     problem = data.get("problem")
@@ -117,7 +127,7 @@ def _space(study: Study) -> Iterator[Complaint]:
         return
     try:
         for point in combinations(study.grid):
-            for config in study.extremes(point):
+            for config in () if pair_problem(point) else study.extremes(point):
                 check_step(config)
     except ConfigError as error:
         section = "fixed" if "step" in study.fixed else "space"

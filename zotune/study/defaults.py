@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from zotune.config import Config
+from zotune.core.budget import DIRECTIONS
 from zotune.objectives import PROBLEMS
-from zotune.runs.old_defaults import DEFAULTS_1, PROBLEM_DEFAULTS_1
+from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1, FREE_2, PROBLEM_DEFAULTS_1
 from zotune.study.points import PROBLEM, place
+from zotune.study.shape import FORMAT as STUDY_FORMAT
 from zotune.study.shape import STUDY_WIDE
 
-FORMAT = 2
+FORMAT = 3
 """Of launch.json; without one, the launch was written before there were formats."""
+BEFORE_CHOICES = 2
+"""The last format of study files in which settings beside a given one were not chosen."""
 
 
 def defaults_of(problem: str) -> dict[str, Any]:
@@ -41,6 +45,8 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
     told = {*data, *fixed, *space, *(PROBLEM + option for option in problem)}
     now = json.loads(json.dumps(defaults_of(name)))
     saved = saved_defaults(record, name)
+    if data.get("format") == BEFORE_CHOICES:  # of_today knows what was chosen then
+        saved = {key: value for key, value in saved.items() if key not in (*CHOICES_2, "count")}
     missing = [key for key in saved if key in now and key not in told]
     changed = {key: saved[key] for key in missing if saved[key] != now[key]}
     if not changed:
@@ -48,3 +54,16 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
     wide = {k: v for k, v in changed.items() if k in STUDY_WIDE or k.startswith(PROBLEM)}
     rest = {key: value for key, value in changed.items() if key not in wide}
     return place({**data, "problem": problem, "fixed": {**fixed, **rest}}, wide)
+
+
+def of_today(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A study of an older format, with the defaults of then for what it leaves out."""
+    written = data.get("format")
+    fixed, space = data.get("fixed") or {}, data.get("space") or {}
+    older = isinstance(written, int) and written <= BEFORE_CHOICES and not isinstance(written, bool)
+    if not older or not isinstance(fixed, Mapping) or not isinstance(space, Mapping):
+        return dict(data)
+    told = {key for key in (*fixed, *space) if not str(key).startswith(PROBLEM)}
+    chosen = written == BEFORE_CHOICES and not told - FREE_2
+    then = {} if chosen else {key: v for key, v in CHOICES_2.items() if key not in told}
+    return {"count": DIRECTIONS, **data, "format": STUDY_FORMAT, "fixed": {**fixed, **then}}

@@ -12,21 +12,21 @@ import numpy as np
 import yaml
 
 from zotune.choosing import resolve
-from zotune.config import FREE, Config, parse_config, with_choices
+from zotune.config import Config, parse_config
 from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
 from zotune.steps import STEPS
 from zotune.study.points import (
-    PROBLEM,
     Axis,
+    Distribution,
     Point,
-    Sampler,
     block_problem,
     combinations,
     dimension,
     label,
     located,
     over_weights,
+    pair_problem,
     parse_axis,
     place,
 )
@@ -85,7 +85,7 @@ class Study(Shape):
 
     >>> study = Study(name="s", problem="quadratic", budget=500, space={"q": [1, 1000]})
     >>> [str(skipped) for skipped in study.skipped], study.size
-    (['q=1000: one step costs 1000 of a budget of 500 directions'], 1)
+    (['q=1000: one step costs 1002 of a budget of 500 evaluations'], 1)
     """
 
     _lost_claims: tuple[str, ...] = ()
@@ -139,10 +139,9 @@ class Study(Shape):
             given["replicates"] = 1
         if self.resources.workers:
             given["workers"] = self.resources.workers
-        told = {key for key in (*self.fixed, *self.space) if not key.startswith(PROBLEM)}
-        if not told - FREE:
-            return with_choices(place(given, fixed))
-        named = {key: Config.model_fields[key].default for key in (*NAMES, "q")}
+        named = {key: Config.model_fields[key].default for key in (*NAMES, "q", "update")}
+        if {"eta", "L"} & {*self.fixed, *self.space}:  # which say what the step is
+            del named["step"]
         return place(named | given, fixed)
 
     @property
@@ -178,7 +177,7 @@ class Study(Shape):
     def most_workers(self) -> int:
         """The most evaluation workers that a trial has."""
         axis = self.axes.get("workers", [self.config.get("workers", 0)])
-        return int(max(axis.ends if isinstance(axis, Sampler) else axis))
+        return int(max(axis.ends if isinstance(axis, Distribution) else axis))
 
     @property
     def largest_step(self) -> int:
@@ -260,10 +259,10 @@ class Study(Shape):
 
     def _axis(self, key: str, written: Any) -> Axis:
         axis = parse_axis(key, written)
-        if isinstance(axis, Sampler):
+        if isinstance(axis, Distribution):
             if axis.kind != "choice":
                 return axis
-            return Sampler("choice", tuple(checked(key, v, self.problem) for v in axis.values))
+            return Distribution("choice", tuple(checked(key, v, self.problem) for v in axis.values))
         return [checked(key, value, self.problem) for value in axis]
 
     @cached_property
@@ -272,9 +271,9 @@ class Study(Shape):
         return {key: axis for key, axis in self.axes.items() if isinstance(axis, list)}
 
     @cached_property
-    def sampled(self) -> dict[str, Sampler]:
+    def sampled(self) -> dict[str, Distribution]:
         """Keys of the space that are drawn."""
-        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Sampler)}
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Distribution)}
 
     def extremes(self, point: Point) -> Iterator[Config]:
         """Configurations that stand for all that can be drawn beside a point of the grid."""
@@ -289,12 +288,17 @@ class Study(Shape):
         """Points of the grid that can be run, and those that cannot."""
         kept, skipped = [], []
         for point in combinations(self.grid):
-            reasons = [block_problem(config) for config in self.extremes(point)]
-            if all(reasons):
-                skipped.append(Skipped(point, str(reasons[0])))
+            reason = pair_problem(point) or self._block_problem(point)
+            if reason:
+                skipped.append(Skipped(point, reason))
             else:
                 kept.append(point)
         return kept, skipped
+
+    def _block_problem(self, point: Point) -> str | None:
+        """Why nothing that can be drawn beside a point can be run; None if something can."""
+        reasons = [block_problem(config) for config in self.extremes(point)]
+        return reasons[0] if all(reasons) else None
 
     def _drawn(self, points: list[Point]) -> Iterator[Point]:
         """Points of a random search: the grid in turn, every turn with draws of its own."""

@@ -18,7 +18,8 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import StepRule
+from zotune.steps import STEPS, THEORY, StepRule
+from zotune.updates import UPDATES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Sampler:
+class Distribution:
     """A distribution over the values of one key, as a study file writes it.
 
     ``[low, high]`` includes both ends, for whole numbers too.
@@ -74,13 +75,13 @@ class Sampler:
 RANGES = ("uniform", "loguniform", "randint", "lograndint")
 WHOLE = ("randint", "lograndint")
 SAMPLERS = ("choice", *RANGES)
-Axis = list[Any] | Sampler
+Axis = list[Any] | Distribution
 """The values of one key: a grid, or a distribution."""
 
 
 def parse_axis(key: str, written: Any) -> Axis:
     """What a study file says about one key of the space, or what is wrong with it."""
-    if isinstance(written, Sampler):
+    if isinstance(written, Distribution):
         return written
     if isinstance(written, list | tuple):
         return _values(f"the list of {key}", list(written))
@@ -100,8 +101,8 @@ def parse_axis(key: str, written: Any) -> Axis:
     if kind == "choice":
         if not isinstance(values, list | tuple):
             raise ConfigError(f"choice of {key} must be a list, got {values!r}")
-        return Sampler(kind, tuple(_values(f"the choice of {key}", list(values))))
-    return Sampler(kind, _ends(key, kind, values))
+        return Distribution(kind, tuple(_values(f"the choice of {key}", list(values))))
+    return Distribution(kind, _ends(key, kind, values))
 
 
 def _values(what: str, values: list[Any]) -> list[Any]:
@@ -162,6 +163,14 @@ def setting(config: Any, key: str) -> Any:
     return config
 
 
+def pair_problem(point: Mapping[str, Any]) -> str | None:
+    """Why a searched step does not exist for a searched update; None if it does."""
+    step, update = point.get("step"), str(point.get("update"))
+    if step == THEORY and update in UPDATES and not UPDATES[update].linear:
+        return f"there is no theory of the step of {update}"
+    return None
+
+
 def block_problem(config: Config) -> str | None:
     """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
     dim = dimension(config.problem)
@@ -176,8 +185,9 @@ def block_problem(config: Config) -> str | None:
         if limited and most > dim:
             return f"{what} needs q ≤ d, and d = {dim}"
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    if budget.cost(q) > budget.limit:
-        return f"one step costs {budget.cost(q)} of a budget of {budget.limit} {config.count}"
+    tried = 1 if STEPS[config.step].most_trials else 0
+    if (cost := budget.cost(q) + tried) > budget.limit:
+        return f"one step costs {cost} of a budget of {budget.limit} {config.count}"
     return None
 
 

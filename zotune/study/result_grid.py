@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zotune.reporting.drawing import Drawing
 
 plots: Any = LazyModule("zotune.reporting.plots")
-"""Draws results; it stands above this room, and is imported when a picture is asked for."""
+"""Draws results; it stands above this package, and is imported when a picture is asked for."""
 
 
 class StudyResults(ResultGrid):

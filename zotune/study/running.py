@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from zotune.core.account import spent_in
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Stop, handled
+from zotune.study.capacity import too_large
 from zotune.study.launch import Launch, LaunchError
 from zotune.study.quiet import ray_running
-from zotune.study.room import too_large
 
 if TYPE_CHECKING:
     from ray import tune
@@ -123,14 +123,20 @@ def known_store(launch: Launch) -> str:
     return with_credentials(str(launch.notes[STORE]))
 
 
-def curves(study: Study, tracking_uri: str | None) -> list[tune.Callback]:
-    """What records a launch in MLflow."""
+def curves(
+    study: Study, tracking_uri: str | None, *, system_metrics: bool | None = None
+) -> list[tune.Callback]:
+    """What records a launch in MLflow; with the load of this machine, if that is asked for."""
     from zotune.callbacks import MLflowCurves
 
     store = store_of(tracking_uri)
     if store is None:
         return []
-    return [MLflowCurves(store, study.name, question=study.question or None)]
+    return [
+        MLflowCurves(
+            store, study.name, question=study.question or None, system_metrics=system_metrics
+        )
+    ]
 
 
 def run_launch(

@@ -22,15 +22,14 @@ from zotune.config import Config, describe, parse_config
 from zotune.core.grid import GRID_POINTS
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import AUTO
-from zotune.study.points import Axis, Sampler, parse_axis
+from zotune.study.points import Axis, Distribution, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
 
 GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
 NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 ROWS, TRIALS = "rows", "trials"
-FORMAT = 2
+FORMAT = 3
 """Of study files; a file that names none is read like one of this format."""
 
 
@@ -102,7 +101,7 @@ class Shape(Part):
     """What each trial may spend, a replicate."""
     total: Whole | None = Field(None, ge=1)
     """What all trials and replicates together may spend; None: no limit."""
-    count: Literal["directions", "evaluations"] = "directions"
+    count: Literal["directions", "evaluations"] = "evaluations"
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
     seed: Whole = 0
@@ -305,13 +304,13 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
     except ConfigError as error:
         yield str(error)
         return
-    if isinstance(axis, Sampler) and axis.kind != "choice" and not _is_numeric(key):
+    if isinstance(axis, Distribution) and axis.kind != "choice" and not _is_numeric(key):
         yield f"{key} is a name, which {axis.kind} cannot draw; use {{choice: […]}}"
         return
-    if isinstance(axis, Sampler) and axis.kind in FRACTIONAL and _is_whole(key, problem):
+    if isinstance(axis, Distribution) and axis.kind in FRACTIONAL and _is_whole(key, problem):
         yield f"{key} is a whole number, which {axis.kind} cannot draw; use {FRACTIONAL[axis.kind]}"
         return
-    for value in axis.ends if isinstance(axis, Sampler) else axis:
+    for value in axis.ends if isinstance(axis, Distribution) else axis:
         try:
             checked(key, value, problem)
         except ConfigError as error:
@@ -348,5 +347,4 @@ def checked(key: str, value: Any, problem: Any) -> Any:
         return value
     if isinstance(value, bool) and key not in ("curve", "diagnostics"):
         raise ConfigError(f"{key} must not be a boolean, got {value!r}")
-    beside = {"step": AUTO} if key == "update" else {}  # which goes with every update
-    return getattr(parse_config({"budget": 1, **beside, key: value}), key)
+    return getattr(parse_config({"budget": 1, key: value}), key)

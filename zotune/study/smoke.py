@@ -52,7 +52,9 @@ def _sizes(study: Study) -> dict[str, int]:
 
 
 def _fewer(key: str, written: Any) -> Any:
-    """The first and the last of a list; blocks that the small dimension allows."""
+    """The first and the last of a list; one instance; blocks that the small dimension allows."""
+    if key == "problem.seed" and isinstance(written, list):
+        return written[:1]
     if key == "q" and isinstance(written, list):
         fitting = sorted({min(q, SIZES["dim"]) for q in written})
         return fitting if len(fitting) < 5 else fitting[:: len(fitting) // 2]

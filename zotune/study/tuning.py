@@ -16,7 +16,7 @@ from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
-from zotune.study.points import Point, Sampler, place, setting
+from zotune.study.points import Distribution, Point, place, setting
 from zotune.study.scheduling import scheduler
 from zotune.study.shape import OPTUNA, PBT, RACE
 from zotune.study.spending import Books, Reserves, open_account
@@ -34,7 +34,7 @@ def param_space(study: Study) -> dict[str, Any]:
     if study.search.algorithm == RACE:
         return place(study.config, {key: _any_of(study, key) for key in _told(study)})
     domains = {
-        key: axis.domain() if isinstance(axis, Sampler) else tune.choice(axis)
+        key: axis.domain() if isinstance(axis, Distribution) else tune.choice(axis)
         for key, axis in study.axes.items()
     }
     if study.search.algorithm != OPTUNA and any("replicate" in p for p in study.trials[:1]):

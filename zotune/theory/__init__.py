@@ -7,6 +7,8 @@ p is q/(q+d+1) for ``avg`` and q/d for ``align``, and the general forms below be
 
     strongly convex   E f(x_T) − f*  ≤ (f(x_0) − f*) Π (1 − (γ/L) p_t)
     convex            E f(x_T) − f*  ≤ (L ‖x_0 − x*‖² + 2 (f(x_0) − f*)) / (2 Σ p_t)
+    the same, accelerated (``nesterov``), ω = 1/p: 4ω² ((1 − 1/ω)(f(x_0) − f*) + L ‖x_0 − x*‖²/2)
+                      / (T + 2ω − 1)²
     non-convex        min E‖∇f(x_t)‖² ≤ 2L (f(x_0) − f*) / Σ p_t
     stochastic convex E f(x̄_T) − f*  ≤ (‖x_0 − x*‖² + 2σ² Σ η_t² e_t) / Σ η_t a_t
 
@@ -25,6 +27,7 @@ from zotune.theory.block_sizes import (
     search_block,
 )
 from zotune.theory.bounds import (
+    accelerated_bound,
     best_stochastic_step,
     convex_bound,
     least_stochastic_bound,
@@ -54,6 +57,7 @@ __all__ = [
     "STRONGLY_CONVEX",
     "Allocation",
     "Method",
+    "accelerated_bound",
     "best_block",
     "best_stochastic_block",
     "best_stochastic_step",

@@ -131,6 +131,7 @@ def notes(case: Case, best: Option, flatness: Sequence[Flatness]) -> Iterator[st
         yield _unknown_smoothness(case)
     if case.regime in (NONCONVEX, STOCHASTIC) and best.steps == 1:
         yield "after one step the bound speaks of the start alone; a larger budget says more"
+    yield from _of_update(case)
     yield from _solving(case, best)
     yield from _dependent(case)
     where = f"on the paper's problem{_elsewhere(case)}"
@@ -138,6 +139,20 @@ def notes(case: Case, best: Option, flatness: Sequence[Flatness]) -> Iterator[st
         "a bound is not a forecast: it knows L and not the other curvatures, and tuning the step "
         f"can turn the order around; the command below finds out {where}"
     )
+
+
+def _of_update(case: Case) -> Iterator[str]:
+    """Whether the plan is one for the update."""
+    if case.accelerated:
+        yield (
+            "the bound is that of the accelerated method without restarts, at the point that it "
+            "keeps beside the one that is evaluated; a run restarts where its momentum leads uphill"
+        )
+    elif case.update != "sgd":
+        yield (
+            f"no rate of update {case.update} is proven here: estimator, q and bound are those of "
+            "plain descent; take step auto, or tune eta"
+        )
 
 
 def _range(flat: Flatness) -> str:

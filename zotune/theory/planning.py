@@ -12,7 +12,7 @@ from itertools import takewhile
 from math import exp, inf
 from typing import Any
 
-from zotune.core.budget import DIRECTIONS, Budget, Ledger
+from zotune.core.budget import EVALUATIONS, Budget, Ledger
 from zotune.core.differences import FORWARD, get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, one_of
@@ -27,6 +27,7 @@ from zotune.theory import (
     STRONGLY_CONVEX,
     Allocation,
     Method,
+    accelerated_bound,
     convex_bound,
     geometric,
     least_stochastic_bound,
@@ -36,7 +37,9 @@ from zotune.theory import (
     search_block,
 )
 from zotune.theory.plan_words import advice, assumptions, command, notes, own_study
+from zotune.updates import UPDATES
 
+PLAIN, ACCELERATED = "sgd", "nesterov"
 WITHIN = 0.05
 """The loss of rate that still counts as flat."""
 
@@ -160,12 +163,13 @@ def plan(
     budget: int,
     *,
     regime: str = NONCONVEX,
-    count: str = DIRECTIONS,
+    count: str = EVALUATIONS,
     difference: str = FORWARD,
     directions: str = "gaussian",
     L: float | None = None,
     condition: float = 100.0,
     noise: float = 1.0,
+    update: str = PLAIN,
 ) -> Plan:
     """Choose estimator, q and step size by the theory alone, before anything is evaluated.
 
@@ -173,20 +177,22 @@ def plan(
         dim: d.
         budget: what may be spent, in the unit of ``count``.
         regime: strongly-convex, convex, nonconvex or stochastic.
-        count: directions (as the paper counts) or evaluations (every call of f).
+        count: evaluations (every call of f) or directions (as the paper counts).
         difference: forward (q + 1 evaluations a step) or central (2q).
         directions: gaussian, sphere, rademacher, coordinate or orthogonal.
         L: Lipschitz constant of the gradient; the step is a multiple of 1/L without it.
         condition: L/γ, above 1, of the strongly convex regime only.
         noise: σ in multiples of L ‖x_0 − x*‖, of the stochastic regime only.
+        update: sgd, or nesterov, whose rate is known for convex functions. For any other the plan
+            is that of sgd, and says so.
 
     Returns:
         A ``Plan``; ``to_dict()`` for JSON, ``render(plan)`` for a terminal.
 
-    >>> paper = plan(1000, 20000, regime="strongly-convex")
+    >>> paper = plan(1000, 20000, regime="strongly-convex", count="directions")
     >>> paper.estimator, paper.q, paper.steps, paper.step, paper.step_unit
     ('align', 1000, 20, 1.0, '1/L')
-    >>> charged = plan(1000, 20000, regime="convex", count="evaluations")
+    >>> charged = plan(1000, 20000, regime="convex")
     >>> [option.q for option in charged.alternatives if option.estimator == "avg"]
     [1, 10, 31, 100, 1000]
     """
@@ -201,6 +207,7 @@ def plan(
             L=L,
             condition=condition,
             noise=noise,
+            update=update,
         )
     )
 
@@ -216,6 +223,7 @@ def case_of(
     L: float | None,
     condition: float,
     noise: float,
+    update: str = PLAIN,
 ) -> Case:
     """What ``plan`` is asked for, checked."""
     case = Case(
@@ -226,6 +234,7 @@ def case_of(
         L=_checked("L", L, above=0.0) if L is not None else None,
         condition=_checked("condition", condition, above=1.0),
         noise=_checked("noise", noise),
+        update=one_of("update", update, UPDATES),
     )
     case.budget.require(case.budget.cost(1), f"one step ({difference} with q=1)")
     return case
@@ -250,6 +259,12 @@ class Case:
     L: float | None
     condition: float
     noise: float
+    update: str = PLAIN
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether a rate of the update is known that plain descent does not have."""
+        return self.update == ACCELERATED and self.regime == CONVEX
 
     @property
     def methods(self) -> list[Method]:
@@ -321,7 +336,11 @@ def _strongly_convex(case: Case, how: Method, allocation: Allocation) -> Guarant
 
 
 def _convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
-    bound = convex_bound(how, allocation, L=1.0, distance=1.0, gap=0.0)
+    if case.accelerated:  # without the factor 1 − 1/ω of the gap, in the unit of plain descent
+        q, steps = allocation.runs[0]
+        bound = accelerated_bound(how, q, steps, L=1.0, distance=1.0, gap=0.0)
+    else:
+        bound = convex_bound(how, allocation, L=1.0, distance=1.0, gap=0.0)
     return how.step(allocation.runs[0][0]), bound, 1 / bound
 
 

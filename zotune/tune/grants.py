@@ -82,3 +82,4 @@ def limit(loop: Loop, upto: int | None) -> None:
             budget: Any = lane.budget
             most = loop.config.budget if upto is None else upto // lane.config.replicates
             lane.budget = replace(budget, limit=min(loop.config.budget, most))
+            lane.size.budget = lane.budget

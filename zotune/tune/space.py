@@ -8,7 +8,7 @@ from typing import Any
 from ray import tune
 
 from zotune.config import parse_config
-from zotune.core.budget import COUNTS, DIRECTIONS, Budget, Ledger
+from zotune.core.budget import COUNTS, EVALUATIONS, Budget, Ledger
 from zotune.core.differences import FORWARD, get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, one_of
@@ -39,7 +39,7 @@ def search_space(
     mu: tuple[float, float] | None = None,
     updates: Sequence[str] | str = "sgd",
     steps: Sequence[str] | str = THEORY,
-    count: str = DIRECTIONS,
+    count: str = EVALUATIONS,
     **fixed: Any,
 ) -> dict[str, Any]:
     """A Tune ``param_space`` whose draws mean the same for every estimator and q.

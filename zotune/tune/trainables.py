@@ -34,9 +34,16 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.checkpoint import charged_in, load_loop, load_state, save_loop
+from zotune.runs.checkpoint import (
+    charged_in,
+    load_loop,
+    load_state,
+    save_loop,
+    with_defaults_of,
+)
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
+from zotune.runs.stopping import end_of
 from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import charged, granted, joins, limit, looked
@@ -135,12 +142,16 @@ class ZOTrainable(tune.Trainable):
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
+        loop, state = self._loop, self._current()
         notes = {"sent": self._sent, "seconds": self._seconds, "joined": self._joined}
-        save_loop(self._loop, self._current(), Path(checkpoint_dir, STATE_FILE), **notes)
+        notes |= {"end": end_of(loop, state)}
+        save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
-        self._sent = self._go_on_from(Path(checkpoint, STATE_FILE))["sent"]
+        file = Path(checkpoint, STATE_FILE)
+        self._take_defaults_of(file)
+        self._sent = self._go_on_from(file)["sent"]
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
@@ -198,6 +209,13 @@ class ZOTrainable(tune.Trainable):
             return
         self._state = joined(self._loop, state, load_state(told[1])[0])
         self._joined = told[0]
+
+    def _take_defaults_of(self, file: Path) -> None:
+        """Begin anew under the defaults of then, where a checkpoint of an older format differs."""
+        told = {**self._shared, **self.defaults, **(self.config or {})}
+        then = with_defaults_of(file, told)
+        if then != told and self._checked(then) != self._loop.config:
+            self._begin(then)
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}

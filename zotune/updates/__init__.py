@@ -34,7 +34,7 @@ Move = Callable[..., "Tensor"]
 """(g, slots, eta, t[, weights]) → what is subtracted from x."""
 Basis = Callable[["Tensor", Mapping[str, "Tensor"]], Sequence["Tensor"]]
 """(g, slots) → vectors whose inner products are wanted."""
-Weigh = Callable[["Tensor", int], "Tensor"]
+Weigh = Callable[..., "Tensor"]
 """(Gram matrix, t) → the weights that ``move`` is given, both in float64."""
 
 
@@ -57,20 +57,31 @@ class Update:
         """Whether it subtracts η U c and nothing else, in one operation where possible."""
         return self.linear and not self.slots
 
-    def bound(self, coefficient: float) -> Move:
-        """The move with its coefficient, where it takes one and one is given."""
-        if not self.takes_coefficient or not coefficient:
-            return self.move
-        return partial(self.move, coefficient=coefficient)
+    def bound(self, coefficient: float, spread: float = 1.0) -> Move:
+        """The move with what it is told of the configuration and the estimate."""
+        told = {"coefficient": coefficient} if self.takes_coefficient and coefficient else {}
+        told |= {"spread": spread} if self.takes_spread else {}
+        return partial(self.move, **told) if told else self.move
+
+    def bound_weigh(self, coefficient: float, spread: float, dim: int) -> Weigh | None:
+        """The same of ``weigh``; None where a constant coefficient needs no weights."""
+        if self.weigh is None or not self.takes_spread:
+            return self.weigh
+        return None if coefficient else partial(self.weigh, spread=spread, dim=dim)
 
     takes_coefficient: bool = False
     """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
+    takes_spread: bool = False
+    """Whether it is told how far estimates lie from the gradient, as ``spread``: ω ≥ 1."""
     basis: Basis | None = None
     """Vectors whose Gram matrix it needs before it moves."""
     weigh: Weigh | None = None
     """What it makes of that matrix, for each replicate."""
     natural: float | None = None
     """The step size that it aims at; None where that is for others to say."""
+    needs_gradient: bool = False
+    """Whether it makes little of anything but the gradient itself: ``q: auto`` then takes full
+    blocks sooner."""
 
 
 UPDATES: Registry[Update] = Registry("update", __name__, lambda e: e.move)
@@ -84,9 +95,11 @@ def register(
     slots: tuple[str, ...] = (),
     linear: bool = False,
     takes_coefficient: bool = False,
+    takes_spread: bool = False,
     basis: Basis | None = None,
     weigh: Weigh | None = None,
     natural: float | None = None,
+    needs_gradient: bool = False,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Register the decorated function as an update under ``name``, which must be new."""
 
@@ -100,9 +113,11 @@ def register(
             slots,
             linear=linear,
             takes_coefficient=takes_coefficient,
+            takes_spread=takes_spread,
             basis=basis,
             weigh=weigh,
             natural=natural,
+            needs_gradient=needs_gradient,
         )
         UPDATES.add(name, entry)
         return move

@@ -60,6 +60,7 @@ def weigh(gram: Tensor, t: int) -> Tensor:
     basis=basis,
     weigh=weigh,
     natural=1.0,
+    needs_gradient=True,
 )
 def lbfgs(
     g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int, weights: Tensor | None = None

@@ -23,20 +23,29 @@ class Motion:
         update: the update.
         estimator: of the estimate; its memory, if it has one, is one more slot.
         coefficient: ``momentum`` of the configuration.
+        spread: how far estimates lie from the gradient, ω of ``Estimator.spread``.
+        dim: of x.
     """
 
     def __init__(
-        self, update: Update, estimator: Estimator | None = None, coefficient: float = 0.0
+        self,
+        update: Update,
+        estimator: Estimator | None = None,
+        coefficient: float = 0.0,
+        *,
+        spread: float = 1.0,
+        dim: int = 1,
     ) -> None:
         self.update = update
-        self._move = update.bound(coefficient)
+        self.spread = spread
+        self._move = update.bound(coefficient, spread)
         self._remember = None if estimator is None else estimator.remember
         self.slots = (*update.slots, *([REMEMBERED] if self._remember else []))
         self.linear = update.linear and self._remember is None
         """Whether eta may be multiplied into U·c beforehand."""
         self.plain = update.plain and self._remember is None
         """Whether η U·c is subtracted and nothing else."""
-        self.weigh = update.weigh
+        self.weigh = update.bound_weigh(coefficient, spread, dim)
 
     @property
     def remembers(self) -> bool:

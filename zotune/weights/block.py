@@ -28,8 +28,8 @@ class TileBlock(ReplayedBlock):
         directions: their entry in the registry.
         step: of the address.
         q: how many.
-        room: float32 (q, whole tiles) for the last tiles; the others are drawn again at every look.
-        desk: float32 (q, a tile's width), where tiles that are not kept are looked at.
+        cache: float32 (q, whole tiles) for the last tiles; others are drawn again at every look.
+        scratch: float32 (q, a tile's width), where tiles that are not kept are looked at.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class TileBlock(ReplayedBlock):
         directions: Directions,
         step: int,
         q: int,
-        room: Tensor,
-        desk: Tensor,
+        cache: Tensor,
+        scratch: Tensor,
     ) -> None:
-        width = desk.shape[1]
+        width = scratch.shape[1]
         super().__init__(
             sampler,
             step,
@@ -52,28 +52,28 @@ class TileBlock(ReplayedBlock):
         )
         self.width = width
         tiles = -(-self.dim // width)
-        self._room = room
-        self._roomless = max(0, tiles - room.shape[1] // width) * width
+        self._cached = cache
+        self._uncached = max(0, tiles - cache.shape[1] // width) * width
         self._kept = np.zeros((q, tiles), dtype=bool)
-        self._desk = desk
+        self._scratch = scratch
 
     def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
         """Directions at a tile, (queries, width), to be used before the next look.
 
         They are drawn where they can be kept unless ``keep`` is denied: a last look is cheaper at
-        the desk, which stays in the processor's cache.
+        the scratch, which stays in the processor's cache.
         """
         at = tile.start // self.width
         kept = self._kept[queries.start : queries.stop, at]
-        if tile.start >= self._roomless and (keep or kept.all()):
-            inside = slice(tile.start - self._roomless, tile.stop - self._roomless)
-            part = self._room[queries.start : queries.stop, inside]
+        if tile.start >= self._uncached and (keep or kept.all()):
+            inside = slice(tile.start - self._uncached, tile.stop - self._uncached)
+            part = self._cached[queries.start : queries.stop, inside]
             for row, query in enumerate(queries):
                 if not kept[row]:
                     self._draw(part[row : row + 1], range(query, query + 1), tile)
             kept[:] = True
             return part
-        part = self._desk[: len(queries), : len(tile)]
+        part = self._scratch[: len(queries), : len(tile)]
         self._draw(part, queries, tile)
         return part
 
@@ -112,7 +112,7 @@ class SignBlock(TileBlock):
     """Random signs as packed bits: a thirty-second of the memory, and a Gram matrix by counting.
 
     Args:
-        room: words (q, tiles, words a tile) for their last tiles.
+        cache: words (q, tiles, words a tile) for their last tiles.
     """
 
     _sampler: Rademacher
@@ -123,12 +123,12 @@ class SignBlock(TileBlock):
         directions: Directions,
         step: int,
         q: int,
-        room: Words,
-        desk: Tensor,
+        cache: Words,
+        scratch: Tensor,
     ) -> None:
-        super().__init__(sampler, directions, step, q, desk[:, :0], desk)
-        self._words_room = room
-        self._roomless_tiles = max(0, self._kept.shape[1] - room.shape[1])
+        super().__init__(sampler, directions, step, q, scratch[:, :0], scratch)
+        self._cached_words = cache
+        self._uncached_tiles = max(0, self._kept.shape[1] - cache.shape[1])
 
     def gram(self) -> Tensor:
         """UᵀU: d less twice the bits in which two directions differ."""
@@ -141,17 +141,17 @@ class SignBlock(TileBlock):
         return torch.from_numpy(gram.astype(np.float64))[None]
 
     def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
-        """Directions at a tile, unpacked at the desk."""
-        part = self._desk[: len(queries), : len(tile)]
+        """Directions at a tile, unpacked at the scratch."""
+        part = self._scratch[: len(queries), : len(tile)]
         for row, query in zip(part, queries, strict=True):
             write_signs(self._words(query, tile.start // self.width), row)
         return part
 
     def _words(self, query: int, tile: int) -> Words:
-        if tile < self._roomless_tiles:
+        if tile < self._uncached_tiles:
             return self._sampler.words(self._step, query, tile)
         size = -(-min(self.width, self.dim - tile * self.width) // 64)
-        words = self._words_room[query, tile - self._roomless_tiles, :size]
+        words = self._cached_words[query, tile - self._uncached_tiles, :size]
         if not self._kept[query, tile]:
             words[:] = self._sampler.words(self._step, query, tile)
             self._kept[query, tile] = True
@@ -161,7 +161,7 @@ class SignBlock(TileBlock):
         return self._zeros(self.q) + self.dim
 
 
-class Shelf:
+class BlockCache:
     """Where blocks of directions are kept from step to step, as far as they may be.
 
     Args:
@@ -193,8 +193,8 @@ class Shelf:
         fitting = min(tiles, may_keep // (q * (8 * words if packs else 4 * self.width)))
         self._words = np.empty((q, fitting if packs else 0, words), dtype=np.uint64)
         coordinates = 0 if packs else fitting * self.width
-        self._room = torch.empty(q, coordinates, dtype=torch.float32, device=device)
-        self._desk = torch.empty(q, self.width, dtype=torch.float32, device=device)
+        self._cached = torch.empty(q, coordinates, dtype=torch.float32, device=device)
+        self._scratch = torch.empty(q, self.width, dtype=torch.float32, device=device)
 
     def block(self, step: int, q: int, dim: int) -> TileBlock:
         """The first q directions of a step in R^dim; the block before it loses what it kept."""
@@ -203,8 +203,8 @@ class Shelf:
             self._sampler = self._directions.sampler(dim, before.keys, before.device)
         sampler = self._sampler
         if _packs(sampler):
-            return SignBlock(sampler, self._directions, step, q, self._words, self._desk)
-        return TileBlock(sampler, self._directions, step, q, self._room, self._desk)
+            return SignBlock(sampler, self._directions, step, q, self._words, self._scratch)
+        return TileBlock(sampler, self._directions, step, q, self._cached, self._scratch)
 
 
 def _packs(sampler: Sampler) -> TypeGuard[Rademacher]:

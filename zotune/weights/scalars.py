@@ -23,7 +23,7 @@ from zotune.directions import DIRECTIONS
 from zotune.errors import CheckpointError
 from zotune.updates import UPDATES
 from zotune.updates.motion import Motion
-from zotune.weights.block import Shelf
+from zotune.weights.block import BlockCache
 from zotune.weights.layout import Layout
 from zotune.weights.objective import WeightsObjective
 from zotune.weights.updating import Updater
@@ -48,6 +48,8 @@ class ScalarLog:
     factors: Sequence[Sequence[float]]
     """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it. Empty
     where the step was rejected."""
+    spread: float = 1.0
+    """Of the estimates, for updates that are told it."""
 
     def save(self, path: Path) -> Path:
         """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
@@ -107,10 +109,10 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
         for purpose in ("directions", "batches", "rounding")
     )
     q = max(map(len, log.factors), default=1)
-    shelf = Shelf(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
-    motion = Motion(UPDATES[log.update], coefficient=log.momentum)
-    updater = Updater(trained, shelf.width, rounding, motion.slots)
-    layout = whole = Layout.of_all(trained, shelf.width)
+    cache = BlockCache(DIRECTIONS[log.directions], keys, device, dim=log.dim, q=q, may_keep=0)
+    motion = Motion(UPDATES[log.update], coefficient=log.momentum, spread=log.spread, dim=log.dim)
+    updater = Updater(trained, cache.width, rounding, motion.slots)
+    layout = whole = Layout.of_all(trained, cache.width)
     for step, logged in enumerate(log.factors):
         if not logged:
             updater.clear()
@@ -118,6 +120,6 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
         eta, factors = (1.0, logged) if motion.linear else (logged[0], logged[1:])
         if log.embedding_rows != ALL:
             layout = whole.seen(objective.touched(objective.batch(batches, step)))
-        block = shelf.block(step, len(factors), layout.dim)
+        block = cache.block(step, len(factors), layout.dim)
         moved = None if motion.plain else motion
         updater.move(layout, block, step, factors, motion=moved, eta=eta)

@@ -51,8 +51,9 @@ def default(f: Function, problem: Problem) -> Answer:
 
 
 def full_blocks(f: Function, problem: Problem) -> Answer:
-    """zotune's ``align`` with q = d, or what the budget allows."""
-    return minimize(f, problem, estimator="align", q=min(problem.dim, problem.budget - 1))
+    """The instrument: ``align`` with q = d, or what the budget allows, and the theory's step."""
+    q = min(problem.dim, problem.budget - 1)
+    return minimize(f, problem, estimator="align", q=q, update="sgd", step="theory")
 
 
 def scipy(method: str, **options: Any) -> Solve:

@@ -81,7 +81,7 @@ def _paper(name: str, instance: int, size: Size) -> Case:
         total=size.blocks * size.dim,
         make=make,
         space=STOCHASTIC if stochastic else SMOOTH,
-        fixed={"step": "sqrt-decay" if stochastic else "theory"},
+        fixed={"update": "sgd", "step": "sqrt-decay" if stochastic else "theory"},
     )
 
 
@@ -110,5 +110,5 @@ def _coco(number: int, instance: int, size: Size) -> Case:
         total=size.blocks * size.coco_dim,
         make=make,
         space=SMOOTH,
-        fixed={"step": "theory"},
+        fixed={"update": "sgd", "step": "theory"},
     )

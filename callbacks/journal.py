@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,10 +21,13 @@ from zotune.callbacks.records import (
     STARTED,
     STOPPED,
     SUPERSEDED,
+    group_of,
     last_line,
     name_of,
+    number,
     numbers_of,
     params_of,
+    searched_by,
     settings_of,
     split_finite,
     step_of,
@@ -34,6 +38,7 @@ from zotune.core.names import (
     ERROR_TAG,
     EXHAUSTED,
     FINAL_LOSSES_TAG,
+    LOG10_ETA,
     LOSSES_KEY,
     STATUS_TAG,
 )
@@ -51,7 +56,7 @@ ENDS_BY_ITSELF = {EXHAUSTED, DIVERGED}
 """Words of a row that say that a run is over."""
 
 
-class Ledger:
+class Journal:
     """Turns what Tune says of trials into records; points that are known already stay out."""
 
     def __init__(self, records: Iterable[Record] = (), axes: Iterable[str] = ()) -> None:
@@ -125,6 +130,8 @@ class Ledger:
         settings = settings_of(trial)
         record = self._record(trial, STARTED, name=name_of(trial, settings, self._axes))
         record["params"] = params_of(settings)
+        if group := group_of(trial, settings, self._axes):
+            record["group"] = group
         twins = [] if self.knows(trial.trial_id) else self._twins(record["params"])
         self._replay(record)
         return [record, *(self._supersede(twin) for twin in twins)]
@@ -177,6 +184,7 @@ class Ledger:
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
         if again := repeated(reports):
             finite["repeated"] = float(again)
+        finite |= self._log_eta(trial)
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
         record["tags"] = {STATUS_TAG: _word(status, word)}
         if row.get("L_estimated"):
@@ -190,6 +198,13 @@ class Ledger:
         record["checkpoint"] = None if checkpoint is None else str(checkpoint.path)
         self._replay(record)
         return [*begun, record]
+
+    def _log_eta(self, trial: Trial) -> dict[str, float]:
+        """The logarithm of a step that was searched, for charts whose axes are linear."""
+        eta = number(trial.config.get("eta"))
+        if eta is None or eta <= 0 or "eta" not in searched_by(trial, trial.config, self._axes):
+            return {}
+        return {LOG10_ETA: math.log10(eta)}
 
     def close(self) -> Record:
         """Nothing more comes."""

@@ -9,7 +9,7 @@ from zotune.study.launch import LaunchError
 from zotune.study.shape import Resources
 
 
-def require_room_here(wanted: Resources, workers: int | None = None) -> None:
+def require_capacity_here(wanted: Resources, workers: int | None = None) -> None:
     """Refuse trials that this machine cannot hold; a Ray that runs already is asked later."""
     import ray
 

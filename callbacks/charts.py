@@ -1,0 +1,209 @@
+"""What MLflow's page reads: columns, groups, and charts in sections.
+
+The format is what MLflow's own *share* button writes. It is not documented, so a test opens the
+page in a browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from zotune.callbacks.hiding import hiding_notice
+from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_GROUP_TAG, LAUNCH_TAG, LOG10_ETA
+from zotune.core.spending import Spending
+
+MANY = 100
+"""Runs that a chart shows."""
+ETA, LOG_ETA = "eta", f"final_{LOG10_ETA}"
+"""The step of a run, and its logarithm: MLflow's parallel coordinates are linear."""
+NOTHING = Spending(0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What of the runs a page shows."""
+
+    curves: list[str]
+    """Metrics that have a curve, the most wanted first."""
+    positive: set[str]
+    """Those of them that a logarithmic axis can show."""
+    searched: list[str]
+    """Params in which the runs differ, estimator and q first."""
+    end: int
+    """Where the axis ends: the largest budget."""
+    launches: dict[str, list[str]]
+    """Ids of the runs, by launch."""
+    spending: Spending = NOTHING
+    """What all runs together have spent."""
+    hidden: tuple[str, ...] = ()
+    """Ids of runs that end above their start, and would crush the others' charts."""
+    best: tuple[str, ...] = ()
+    """Ids of the only runs that are shown, where there are too many; empty where all are."""
+    named_groups: bool = False
+    """Whether every run has the tag that names its group."""
+    log_eta: bool = False
+    """Whether every run that is shown has the logarithm of its step."""
+
+    @property
+    def final(self) -> str:
+        """The metric of the bars."""
+        return f"final_{self.curves[0]}" if self.curves else ""
+
+    @property
+    def notice(self) -> str:
+        """How many runs are hidden, why, and how to see them; empty where none is."""
+        if self.best:
+            return f"the best {len(self.best)} of {self.many} runs; zotune ui --all shows all"
+        return hiding_notice(len(self.hidden), self.many)
+
+    @property
+    def many(self) -> int:
+        """How many runs there are, hidden ones too."""
+        return sum(len(runs) for runs in self.launches.values())
+
+    @property
+    def heading(self) -> str:
+        """The same in a few words, with what was spent; a section's name is cut off soon."""
+        said = []
+        if self.best:
+            said.append(f"best {len(self.best)} of {self.many} runs")
+        elif self.hidden:
+            said.append(f"{len(self.hidden)} of {self.many} runs hidden")
+        if self.spending.charged:
+            said.append(f"{self.spending.charged:,} {self.spending.count or 'steps'} spent")
+        return f"Curves ({'; '.join(said)})" if said else "Curves"
+
+
+def view_state(contents: Contents) -> dict[str, Any]:
+    """The state of a prepared page."""
+    curves = _section("Curves", columns=min(2, len(contents.curves)), height=400)
+    curves["name"] = contents.heading
+    bars = _section("Final values", columns=1)
+    space = _section("Search space", columns=1)
+    charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
+    if contents.final:
+        charts.append(_bar(contents.final, bars["uuid"]))
+        charts.append(_parallel(contents, space["uuid"]))
+    return {
+        "searchFilter": run_filter(contents),
+        "orderByKey": f"metrics.`{contents.final}`",
+        "orderByAsc": True,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": [
+            *(f"params.`{key}`" for key in contents.searched),
+            f"metrics.`{contents.final}`",
+            "tags.`zotune.status`",
+        ],
+        "runsHiddenMode": "SHOW_ALL",
+        "groupBy": _groups(contents),
+        "useGroupedValuesInCharts": "replicate" in contents.searched,
+        "hideEmptyCharts": True,
+        "isAccordionReordered": True,
+        "compareRunSections": [curves, bars, space, _section("Model metrics", shown=False)],
+        "compareRunCharts": charts,
+    }
+
+
+def run_filter(contents: Contents) -> str:
+    """The trials of one launch, also those to come; of several, MLflow must be told each run."""
+    launches, hidden = contents.launches, contents.hidden
+    if contents.best:
+        return f"attributes.run_id IN ({_quoted(contents.best)})"
+    if len(launches) == 1:
+        chosen = launch_filter(next(iter(launches)))
+        return f"{chosen} AND attributes.run_id NOT IN ({_quoted(hidden)})" if hidden else chosen
+    shown = [run_id for runs in launches.values() for run_id in runs if run_id not in hidden]
+    return f"attributes.run_id IN ({_quoted(shown)})"
+
+
+def launch_filter(launch: str) -> str:
+    """The search that finds the trials of a launch."""
+    return f"tags.`{KIND_TAG}` = 'trial' AND tags.`{LAUNCH_TAG}` = '{launch}'"
+
+
+def _quoted(ids: Iterable[str]) -> str:
+    return ", ".join(f"'{run_id}'" for run_id in ids)
+
+
+def _groups(contents: Contents) -> dict[str, Any] | None:
+    """By the name of a group, or where runs have none by estimator and q, and by launch."""
+    several = len(contents.launches) > 1
+    if contents.named_groups:  # by one key, whose value alone is then shown
+        by = [{"mode": "tag", "groupByData": LAUNCH_GROUP_TAG if several else GROUP_TAG}]
+    else:
+        keys = [key for key in ("estimator", "q") if key in contents.searched]
+        by = [{"mode": "param", "groupByData": key} for key in keys]
+        by += [{"mode": "tag", "groupByData": LAUNCH_TAG}] if several else []
+    return {"aggregateFunction": "average", "groupByKeys": by} if by else None
+
+
+def _section(
+    name: str, *, shown: bool = True, columns: int = 3, height: int = 360
+) -> dict[str, Any]:
+    return {
+        "uuid": f"zotune-{name.lower().replace(' ', '-')}",
+        "name": name,
+        "display": shown,
+        "isReordered": True,
+        "deleted": False,
+        "isGenerated": False,
+        "columns": max(1, columns),
+        "cardHeight": height,
+    }
+
+
+def _card(kind: str, name: str, section: str, **content: Any) -> dict[str, Any]:
+    return {
+        "uuid": f"{section}-{kind.lower()}-{name}",
+        "type": kind,
+        "metricSectionId": section,
+        "deleted": False,
+        "isGenerated": False,
+        "runsCountToCompare": MANY,
+        **content,
+    }
+
+
+def _line(key: str, contents: Contents, section: str) -> dict[str, Any]:
+    return _card(
+        "LINE",
+        key,
+        section,
+        displayName=f"{key} against spent budget",
+        metricKey=key,
+        selectedMetricKeys=[key],
+        scaleType="log" if key in contents.positive else "linear",
+        xAxisKey="step",
+        xAxisScaleType="linear",
+        selectedXAxisMetricKey="",
+        yAxisKey="metric",
+        yAxisExpressions=[],
+        lineSmoothness=0,
+        useGlobalXaxisKey=False,
+        useGlobalLineSmoothing=False,
+        ignoreOutliers=False,
+        range={"xMin": 0, "xMax": contents.end},
+    )
+
+
+def _bar(key: str, section: str) -> dict[str, Any]:
+    return _card("BAR", key, section, metricKey=key, displayName=key)
+
+
+def _parallel(contents: Contents, section: str) -> dict[str, Any]:
+    logarithmic = contents.log_eta and ETA in contents.searched
+    params = [key for key in contents.searched if not (logarithmic and key == ETA)]
+    return _card(
+        "PARALLEL",
+        "searched",
+        section,
+        displayName="what was searched, and what came of it",
+        selectedParams=params,
+        selectedMetrics=[*([LOG_ETA] if logarithmic else []), contents.final],
+        showAllRuns=True,
+    )

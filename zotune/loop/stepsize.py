@@ -1,0 +1,69 @@
+"""The step size of a lane: by its rule, its schedule, and the smoothness L where that is needed."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from zotune.config import Config
+from zotune.core.budget import Budget
+from zotune.core.state import LaneState
+from zotune.errors import ConfigError
+from zotune.estimators import ESTIMATORS
+from zotune.iterates import Iterate
+from zotune.steps import LEVEL, StepRule, schedule_factor
+
+
+class StepSize:
+    """How far a step goes, as far as that is known before its values.
+
+    Args:
+        config: the checked configuration.
+        iterate: where x lives.
+        budget: of the run.
+    """
+
+    def __init__(self, config: Config, iterate: Iterate, budget: Budget) -> None:
+        self.config, self.iterate, self.budget = config, iterate, budget
+        self._rules: dict[int, StepRule] = {}
+        self.rule = self.rule_in(iterate.dim)
+        self.known_smoothness = config.L or iterate.smoothness
+        """L as given, or as the objective knows it; None where it is estimated."""
+        self.estimates = self.rule.needs_smoothness and self.known_smoothness is None
+        """Whether L is estimated, for each replicate."""
+        self.scheduled = config.schedule != LEVEL or config.warmup > 0
+        if self.estimates and not iterate.can_probe_curvature:
+            raise ConfigError(
+                "step 'theory' needs the smoothness L, which is not estimated for the weights of "
+                "a model; give L, or step='constant' with eta"
+            )
+
+    def rule_in(self, dim: int) -> StepRule:
+        """How far to go along an estimate in R^dim."""
+        if dim not in self._rules:
+            c = self.config
+            first = c.block_rule.next(0, None)
+            self._rules[dim] = StepRule(
+                c.step, c.eta, first, dim, ESTIMATORS[c.estimator], self.iterate.directions
+            )
+        return self._rules[dim]
+
+    def eta(self, t: int, q: int, spent: int, dim: int) -> float:
+        """η of x − η U c, in units of 1/L where that is estimated for each replicate."""
+        rule = self.rule_in(dim)
+        eta = rule.size(t, q)
+        if self.scheduled:
+            eta *= self.schedule(spent, q)
+        if rule.needs_smoothness and self.known_smoothness is not None:
+            return eta / self.known_smoothness
+        return eta
+
+    def schedule(self, spent: int, q: int) -> float:
+        """What the schedule multiplies the step by."""
+        if not self.scheduled:
+            return 1.0
+        c, after = self.config, spent + self.budget.cost(q)
+        return schedule_factor(c.schedule, c.warmup, spent / c.budget, after / c.budget)
+
+    def scaled(self, state: LaneState, c: Tensor) -> Tensor:
+        """c, times 1/L where that is estimated for each replicate."""
+        return c * state.inverse_smoothness if self.estimates else c

@@ -1,0 +1,80 @@
+"""Which configuration is ahead when a part of the budget is spent, over all instances."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from zotune.results.configurations import PROBLEM, Configuration, measure_of, searched
+
+SHARES = (0.025, 0.1, 1.0)
+"""Parts of the budget; of the paper's 20 000 they are 500, 2000 and all."""
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best configuration at one spent budget, and the one behind it."""
+
+    spent: int
+    name: str
+    value: float
+    """The geometric mean over instances; the mean where a value is not positive."""
+    instances: int
+    second: str
+    ratio: float | None
+    """How many times higher the second one is; None where a value is not positive."""
+
+
+def leaders(some: Sequence[Configuration]) -> Iterator[Leader]:
+    """The leader at each part of the budget, among configurations that ran on every instance."""
+    keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
+    groups: defaultdict[str, list[Configuration]] = defaultdict(list)
+    for one in some:
+        groups[name_of(one, keys)].append(one)
+    most = max(map(len, groups.values()), default=0)
+    whole = {name: group for name, group in groups.items() if len(group) == most}
+    if len(whole) < 2:
+        return
+    measure, budget = measure_of(some), min(one.budget for one in some)
+    for spent in sorted({max(1, round(share * budget)) for share in SHARES}):
+        values = {name: _value(group, measure, spent) for name, group in whole.items()}
+        known = {name: value for name, value in values.items() if value is not None}
+        if len(known) < 2:
+            continue
+        first, second = sorted(known, key=lambda name: known[name])[:2]
+        ratio = known[second] / known[first] if known[first] > 0 else None
+        yield Leader(spent, first, known[first], most, second, ratio)
+
+
+def name_of(one: Configuration, keys: Sequence[str]) -> str:
+    """A configuration by some of its settings: ``align q=10 update=lbfgs``."""
+    values = ((key, one.settings.get(key)) for key in keys if key in one.settings)
+    return " ".join(
+        str(value)
+        if key == "estimator"
+        else f"{key}={value:.4g}"
+        if isinstance(value, float)
+        else f"{key}={value}"
+        for key, value in values
+    )
+
+
+def _value(group: Sequence[Configuration], measure: str, spent: int) -> float | None:
+    """The mean over instances of what was last known at a spent budget."""
+    values = [_at(one, measure, spent) for one in group]
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) < len(group):
+        return None
+    if min(known) > 0:
+        return math.exp(sum(map(math.log, known)) / len(known))
+    return sum(known) / len(known)
+
+
+def _at(one: Configuration, measure: str, spent: int) -> float | None:
+    points = one.points
+    if measure not in points:
+        return None
+    before = points.loc[points["spent"] <= spent, measure].dropna()
+    return float(before.iloc[-1]) if len(before) else None
