@@ -19,6 +19,8 @@ from tests.weights.toy import Toy
 from zotune.choosing import resolve
 from zotune.config import parse_config
 from zotune.errors import ConfigError
+from zotune.loop import Loop
+from zotune.runs.checkpoint import load_loop, save_loop
 
 
 def banana(x: Tensor) -> float:
@@ -595,3 +597,28 @@ def test_a_trial_that_chooses_sends_its_curve_once_and_resumes_bit_for_bit(tmp_p
 def test_a_start_at_a_bound_or_beyond_it_is_left(x0: list[float], budget: int) -> None:
     run = zotune.minimize(lambda x: (x**2).sum(), x0, bounds=(0, 2), budget=budget)
     assert run.best_loss < 0.5 * 4 * len(x0)
+
+
+def test_a_run_that_goes_on_with_a_larger_budget_finishes_its_plan_and_begins_at_its_best(
+    tmp_path: Path,
+) -> None:
+    """A descent plans with its budget, so told values belong to the budget that it began with."""
+
+    def value(x: np.ndarray) -> float:
+        return float(((x - 1) ** 2) @ np.arange(1, 9) + abs(np.sin(9 * x)).sum())
+
+    bowl = zotune.objective(value, 8, start=np.zeros(8), array="numpy")
+    settings = {"estimator": "auto", "q": "auto", "update": "auto", "step": "auto"}
+    small = Loop(parse_config({**settings, "budget": 60, "count": "evaluations"}), bowl)
+    state = small.advance(small.init(), 30)
+    file = save_loop(small, state, tmp_path / "state.safetensors")
+    ended = small.advance(state)
+    large = Loop(parse_config({**settings, "budget": 500, "count": "evaluations"}), bowl)
+    longer = large.advance(load_loop(large, file)[0])
+    assert longer.ledger.evaluations <= 500
+    assert float(longer.best_loss) < float(ended.best_loss)
+    assert value(longer.best_x[0].numpy()) == pytest.approx(float(longer.best_loss), rel=1e-12)
+    cut = large.advance(load_loop(large, file)[0], 200)
+    save_loop(large, cut, file)
+    again = Loop(large.config, bowl)
+    assert torch.equal(again.advance(load_loop(again, file)[0]).x, longer.x)

@@ -10,11 +10,21 @@ import pytest
 
 from zotune.bench.tuning import judging
 from zotune.bench.tuning.cases import Size, _paper
-from zotune.bench.tuning.contest import AUTO, CONTESTANTS, HALF, PAID, RACE, WHOLE, Outcome, contest
+from zotune.bench.tuning.contest import (
+    ALONE,
+    AUTO,
+    CONTESTANTS,
+    HALF,
+    PAID,
+    RACE,
+    WHOLE,
+    Outcome,
+    contest,
+)
 
 
 def outcome(at: int, race: float, auto: float) -> Outcome:
-    losses = {RACE: race, AUTO: auto, PAID: 9.0, HALF: 2.0, WHOLE: 1.0}
+    losses = {RACE: race, ALONE: race, AUTO: auto, PAID: 9.0, HALF: 2.0, WHOLE: 1.0}
     return Outcome(f"bowl-{at}", "bowl", 100, losses)
 
 

@@ -64,7 +64,10 @@ def test_every_point_of_a_curve_is_in_its_run_once(fit: Fit, store: str, tmp_pat
         for key, points in curve.items():
             assert history(store, run, key) == points
         final = {f"final_{key}" for key in (*curve, "L", "seconds")}
-        assert set(run.data.metrics) == {*curve, *final}
+        assert set(run.data.metrics) == {*curve, *final, "seconds"}
+        times = [value for _, value in history(store, run, "seconds")]
+        assert len(times) == 320
+        assert times == sorted(times)
         assert run.data.metrics["final_loss"] == alone.rows[-1]["loss"]
         assert run.info.status == "FINISHED"
         assert run.data.params["problem.name"] == "quadratic"

@@ -37,7 +37,16 @@ def test_a_report_is_written_from_the_records_and_attached_to_the_launch(
     assert f"report: {folder / 'report.html'}" in said
     assert recorded.first in said.splitlines()[-1]
     written = {path.name for path in folder.iterdir()}
-    names = ("curves", "guarantee", "price", "final", "best-step", "loss-by-step", "heat-map")
+    names = (
+        "curves",
+        "guarantee",
+        "price",
+        "time",
+        "final",
+        "best-step",
+        "loss-by-step",
+        "heat-map",
+    )
     figures = {f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf")}
     assert written == {*figures, "curves.csv", "table.csv", "report.md", "report.html"}
     (launch,) = Store.open(recorded.uri).read("mine")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -13,15 +14,16 @@ import zotune
 from tests.instrument import parse_config, plain_study
 from zotune import config as of_zotune
 from zotune.bench.tuning.rehearsal import race
-from zotune.core.account import Account, Entry, balance_of
+from zotune.core.account import Account, Entry, spent_in
 from zotune.core.names import ACCOUNT_FILE, RUNNING
 from zotune.errors import ConfigError
 from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.objectives import build_any_problem
 from zotune.study.racing import plan, survivors
 from zotune.study.reserving import reach, upto
 from zotune.study.totals import hints, race_plan
-from zotune.tune.grants import charged
+from zotune.tune.grants import charged, limit
 
 RACE: dict[str, Any] = {
     "name": "race",
@@ -33,17 +35,21 @@ RACE: dict[str, Any] = {
 }
 
 
-@given(st.integers(1, 10**6), st.integers(2, 100), st.integers(1, 300))
+@given(st.integers(1, 10**6), st.integers(2, 100), st.integers(1, 300), st.booleans())
 def test_a_plan_fits_into_its_total_and_lets_everybody_step_before_the_first_rung(
-    total: int, racers: int, step: int
+    total: int, racers: int, step: int, auto: bool
 ) -> None:
     try:
-        found = plan(total, racers, step=step)
+        found = plan(total, racers, step=step, auto=auto)
     except ConfigError:
         assume(False)
     shares = [b - a for a, b in zip((0, *found.rungs[:-1]), found.rungs, strict=True)]
     spent = sum(n * share for n, share in zip(found.racing, shares, strict=True))
     assert spent + racers * step <= total
+    if auto:
+        assert found.auto is not None
+        assert found.rungs[-1] <= found.auto <= total - spent - racers * (step - 1)
+        assert found.auto + racers * step >= total // 2
     assert all(share > 0 for share in shares)
     assert all(at % found.every == 0 for at in found.rungs)
     assert found.rungs[0] >= step
@@ -119,8 +125,8 @@ def test_an_account_is_read_as_it_was_written_even_if_its_last_line_is_torn(tmp_
     assert again.entries == account.entries
     assert (again.left, again.limit) == (5, 100)
     again.report("a", 35, 40)
-    assert balance_of(tmp_path).charged == 40
-    assert balance_of(tmp_path).left == 60
+    assert spent_in(tmp_path).charged == 40
+    assert spent_in(tmp_path).left == 60
 
 
 def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
@@ -131,7 +137,7 @@ def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
     account.known("new_0", "same", ["new_0"])
     account.report("new_0", 10, 20)
     account.report("new_0", 20, 30)
-    assert (account.charged, account.balance.repeated, list(account.entries)) == (
+    assert (account.charged, account.spending.repeated, list(account.entries)) == (
         30,
         10,
         ["new_0"],
@@ -143,10 +149,18 @@ def test_a_race_in_process_spends_its_total_and_no_more() -> None:
     configs = [study.configuration(point) for point in study.trials]
     problem = build_any_problem(study.config["problem"])
     raced = race(configs, problem, race_plan(study), 1203)
-    assert raced.account.charged == 1202  # two replicates spend alike
+    assert raced.account.charged <= 1203
     assert raced.winner.loss == min(racer.loss for racer in raced.racers.values())
     spent = sorted(racer.position for racer in raced.racers.values())
-    assert spent[-1] > 1202 / 2
+    assert raced.winner.position == spent[-1] > 1202 / 2
+
+
+def test_a_race_without_auto_spends_its_total_to_the_last_step() -> None:
+    study = plain_study(**RACE | {"search": {"algorithm": "race", "auto": False}})
+    configs = [study.configuration(point) for point in study.trials]
+    problem = build_any_problem(study.config["problem"])
+    raced = race(configs, problem, race_plan(study), 1203)
+    assert raced.account.charged == 1202  # two replicates spend alike
 
 
 @pytest.mark.parametrize(
@@ -167,6 +181,74 @@ def test_a_total_that_cannot_be_is_refused_in_one_line(
     with pytest.raises(ConfigError, match=message) as refused:
         plain_study(**settings)
     assert "\n" not in str(refused.value)
+
+
+def test_the_winner_goes_on_from_the_best_point_of_all_with_what_it_has_spent_itself() -> None:
+    bowl = zotune.objective(lambda x: ((x - 1) ** 2).sum(), 9, L=2.0)
+    settings = {"budget": 60, "replicates": 2, "count": "evaluations"}
+    loop = Loop(parse_config({**settings, "update": "nesterov", "step": "theory"}), bowl)
+    behind = loop.advance(loop.init(), 20)
+    ahead = Loop(parse_config(settings), bowl)
+    best = ahead.advance(ahead.init(), 50)
+    state = joined(loop, behind, best)
+    assert torch.equal(state.x, best.best_x)
+    assert torch.equal(state.loss, best.best_loss)
+    assert (state.ledger, state.steps, len(state.curve)) == (
+        behind.ledger,
+        behind.steps,
+        len(behind.curve),
+    )
+    assert not any(bool(slot.any()) for slot in state.lanes[0].slots.values())
+    assert float(loop.advance(state).best_loss.max()) <= float(best.best_loss.max())
+    assert joined(ahead, best, behind) == best  # nobody goes back
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search": {"algorithm": "race", "auto": False}},
+        {"problem": {"name": "stochastic-logistic", "dim": 12}},
+        {"total": 24},
+        {"space": {"problem.seed": [0, 1]}, "fixed": {"q": 2}},
+    ],
+)
+def test_configurations_race_alone_where_auto_cannot_join(changes: dict[str, Any]) -> None:
+    study = plain_study(**RACE | changes)
+    assert not any(study.configuration(point).chooses for point in study.trials)
+    assert race_plan(study).auto is None
+
+
+def test_auto_joins_a_race_with_the_budget_that_a_winner_has_at_least() -> None:
+    study = plain_study(**RACE)
+    config = study.configuration(study.trials[-1])
+    assert config.chooses
+    assert config.budget == race_plan(study).auto
+
+
+@pytest.mark.parametrize(
+    "settings", [{"step": "auto"}, {"q": {"rule": "growth", "most": 12}}, {"q": "auto"}]
+)
+def test_steps_that_depend_on_values_reserve_the_most_that_they_can_take(
+    settings: dict[str, Any],
+) -> None:
+    problem = {"name": "quadratic", "dim": 12}
+    base = {"problem": problem, "budget": 400, "report_every": 20, "count": "evaluations"}
+    config = parse_config({**base, "update": "sgd", "estimator": "align", **settings})
+    loop = Loop(config, build_any_problem(problem))
+    position, most, state = 0, upto(config, 0, fresh=True), loop.init()
+    assert most < 400
+    while loop.status(state) == RUNNING:
+        state = loop.advance_to_report(state)
+        assert position < charged(loop, state) <= most
+        position = charged(loop, state)
+        most = upto(config, position)
+
+
+def test_a_run_with_a_line_search_ends_where_it_was_told() -> None:
+    settings = {"budget": 400, "step": "auto", "update": "sgd", "count": "evaluations", "q": 4}
+    loop = Loop(parse_config(settings), build_any_problem({"name": "quadratic", "dim": 12}))
+    limit(loop, 57)
+    assert 50 < charged(loop, loop.advance(loop.init())) <= 57
 
 
 def test_a_race_needs_no_budget_and_reports_at_its_first_share() -> None:

@@ -27,7 +27,7 @@ from tests.conftest import QUIET
 from tests.instrument import minimize, plain_study
 from tests.marked import marked, new_mark
 from tests.servers import Server, wait_for
-from tests.solo import reported
+from tests.solo import reported, untimed
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
 from zotune.cli import main
@@ -56,7 +56,7 @@ def assert_equal_to_solo(results: tune.ResultGrid) -> None:
         alone = reported(config.pop("problem"), **config)
         run = zotune.load_run(results[at])
         assert torch.equal(run.x, alone.x)
-        assert run.rows == alone.rows
+        assert untimed(run.rows) == alone.rows
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -264,7 +264,7 @@ def test_a_launch_whose_only_state_is_torn_goes_on_from_its_checkpoints(tmp_path
     (again,) = set(folder.glob("*_q12")) - {before}
     rows = [json.loads(line) for line in (again / "result.json").read_text().splitlines()]
     assert [row["spent"] for row in rows] == [96]
-    assert zotune.load_run(again).rows == zotune.load_run(before).rows
+    assert untimed(zotune.load_run(again).rows) == untimed(zotune.load_run(before).rows)
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -369,6 +369,28 @@ def test_going_on_needs_a_launch_and_more_than_it_had(tmp_path: Path) -> None:
     assert "--budget must be more than the 96 that the launch had, got 96" in less.output
     grid = invoke("run", path, *out, "--resume", "--trials", "9")
     assert "--trials is for random and optuna searches" in grid.output
+    race = written(tmp_path, total=900, search={"algorithm": "race"}, name="raced")
+    with new_launch(load_study(race), tmp_path / "out"):
+        pass
+    more = invoke("run", race, *out, "--resume", "--total", "9000")
+    assert more.exit_code == 2
+    assert "go on with its winner: --only best --budget N" in more.output
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_larger_total_begins_what_was_left_out_and_counts_what_was_spent(tmp_path: Path) -> None:
+    path = written(tmp_path, total=200, space={"estimator": ["avg", "align"], "q": [1, 5]})
+    options = ("--storage", tmp_path / "out", "--json", "--no-report")
+    first = json.loads(invoke("run", path, *options).stdout)
+    assert first["spent"]["charged"] <= 200
+    assert first["left_out"][-1] == "align q=5"
+    done = invoke("run", path, *options, "--resume", first["launch"], "--total", "1000")
+    assert done.exit_code == 0, done.output
+    more = json.loads(done.stdout)
+    assert more["left_out"] == []
+    assert more["spent"]["before"] == first["spent"]["charged"]
+    assert more["spent"]["charged"] + more["spent"]["before"] == 4 * 2 * 96
+    assert more["spent"]["left"] == 1000 - 4 * 2 * 96
 
 
 @pytest.mark.usefixtures("shared_ray")
@@ -579,7 +601,7 @@ def assert_undisturbed(launch: Path) -> None:
         settings = {k: SLOW[k] for k in ("budget", "report_every", "replicates")}
         alone = reported(SLOW["problem"], q=q, **settings)
         assert torch.equal(run.x, alone.x)
-        assert run.rows == alone.rows
+        assert untimed(run.rows) == alone.rows
         assert run.state.ledger == alone.state.ledger
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import zotune
 from tests.instrument import INSTRUMENT
-from tests.solo import reported
+from tests.solo import reported, untimed
 from zotune.core.names import CURVE_KEY, LOSSES_KEY
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.tune.trainables import ZOTrainable
@@ -60,7 +60,13 @@ def outcome(trial: ZOTrainable) -> dict[str, Any]:
     state = trial._state
     assert state is not None
     ours = [{k: row[k] for k in ("spent", "loss", "best_loss", "status")} for row in rows]
-    return {"x": state.x.tolist(), "rows": ours, "curve": trial._loop.curve_rows(state)}
+    return {"x": state.x.tolist(), "rows": ours, "curve": untimed(curve_of(trial))}
+
+
+def curve_of(trial: ZOTrainable) -> list[dict[str, Any]]:
+    """The points of its curve, with the seconds of the clock."""
+    assert trial._state is not None
+    return trial._loop.curve_rows(trial._state)
 
 
 def save(trial: ZOTrainable, folder: Path) -> str:
@@ -159,6 +165,23 @@ def test_a_trial_continues_from_its_checkpoint_bit_for_bit(make: Make, tmp_path:
     assert len(early) + len(resumed["rows"]) == len(undisturbed["rows"])
 
 
+def test_the_seconds_of_a_curve_go_on_after_a_restore(make: Make, tmp_path: Path) -> None:
+    first = make()
+    for _ in range(5):
+        row = first.train()
+    before = [point["seconds"] for point in curve_of(first)]
+    assert before == sorted(before)
+    assert 0 <= before[-1] <= row["seconds"]
+    first._seconds += 1000.0  # as if it had been slow
+    later = make()
+    later.restore(save(first, tmp_path / "checkpoint"))
+    last = finish(later)[-1]
+    seconds = [point["seconds"] for point in curve_of(later)]
+    assert seconds[: len(before)] == before
+    assert seconds == sorted(seconds)
+    assert 1000 < seconds[-1] <= last["seconds"]
+
+
 def test_points_already_sent_are_not_sent_again_after_a_restore(make: Make, tmp_path: Path) -> None:
     first = make(curve=True)
     sent = [point for _ in range(5) for point in first.train()[CURVE_KEY]]
@@ -243,7 +266,7 @@ def test_the_run_behind_a_checkpoint_comes_back(make: Make, tmp_path: Path) -> N
     direct = reported(**_as_arguments(CONFIG))
     assert torch.equal(run.x, direct.x)
     assert torch.equal(run.best_x, direct.best_x)
-    assert run.rows == direct.rows
+    assert untimed(run.rows) == direct.rows
     assert run.status == "exhausted"
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.cli.summary import Summary, verdict_table
-from zotune.core.account import balance_of
 from zotune.core.processes import signals_held
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
@@ -237,7 +236,7 @@ def _conclude(summary: Summary, figure: Path | None, request: Request, console: 
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
     _say(console, summary.spent)
-    for line in total_lines(launch.study, balance_of(launch.folder)):
+    for line in total_lines(launch.study, summary.spending, summary.left_out):
         _say(console, line)
     _say(console, f"records: {launch.folder}")
     if figure is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict, assumptions
-from zotune.core.account import as_record, balance_of
+from zotune.core.account import spent_in
 from zotune.core.names import EXHAUSTED
 from zotune.core.spending import Spending
 from zotune.results.checkpoints import from_outcome
@@ -29,6 +29,7 @@ from zotune.results.configurations import (
 from zotune.results.trial import FAILED, Trial
 from zotune.results.verdicts import verdicts_on
 from zotune.study.points import setting, short
+from zotune.study.totals import left_out
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,7 +75,14 @@ class Summary:
     @cached_property
     def spending(self) -> Spending:
         """What all trials together have spent."""
-        return Spending.of((trial.config, trial.row) for trial in self.trials)
+        rows = Spending.of((trial.config, trial.row) for trial in self.trials)
+        return spent_in(self.outcome.launch.folder).with_calls(rows)
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """Trials that were not begun, because the total was spent."""
+        begun = (trial.config for trial in self.trials if "spent" in trial.row)
+        return left_out(self.outcome.launch.study, begun)
 
     @cached_property
     def searched(self) -> list[str]:
@@ -84,10 +92,7 @@ class Summary:
     @property
     def spent(self) -> str:
         """The price of tuning in one sentence."""
-        before = self.outcome.launch.notes.get("continues")
-        return f"spent {self.spending}" + (
-            f"; with what launch {before} had spent" if before else ""
-        )
+        return f"spent {self.spending}"
 
     def as_dict(self, figure: Path | None) -> dict[str, Any]:
         """The results as JSON has them."""
@@ -102,8 +107,8 @@ class Summary:
             "state": launch.state,
             "seconds": round(self.outcome.seconds, 3),
             "trials": len(self.trials),
-            "spent": asdict(self.spending),
-            "total": as_record(balance_of(launch.folder)),
+            "spent": self.spending.as_record(),
+            "left_out": self.left_out,
             "best": [self._entry(one) for one in self.best],
             "verdicts": [asdict(verdict) for verdict in verdicts],
             "not_judged": not_judged,

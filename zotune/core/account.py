@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from zotune.core.names import ACCOUNT_FILE
+from zotune.core.spending import Spending
 
 Event = Mapping[str, Any]
 
@@ -38,6 +40,10 @@ class Entry:
     begun: bool = False
     rungs: dict[int, float] = field(default_factory=dict)
     """The loss at each rung of a race."""
+    best: float = inf
+    """The lowest loss up to the last of these rungs."""
+    joins: tuple[int, str] | None = None
+    """A position at which the trial goes on from a better point, and the file that has it."""
 
     @property
     def may_reach(self) -> int:
@@ -56,31 +62,6 @@ class Entry:
             self.reserved = 0
         self.monitored = max(self.monitored, monitored)
         self.begun = True
-
-
-@dataclass(frozen=True)
-class Balance:
-    """What a launch has spent in all, for summaries and reports."""
-
-    charged: int
-    """Queries that count against the total."""
-    monitored: int
-    """Evaluations that only looked at the loss, and are never charged."""
-    repeated: int
-    """Queries that were made again after a kill, and are charged once."""
-    reserved: int
-    """Queries that trials may make before their next report."""
-    before: int
-    """Charged by the launch that this one goes on from."""
-    total: int | None
-    """What all trials together may spend; None: no limit."""
-    begun: int
-    """Trials that have reported."""
-
-    @property
-    def left(self) -> int | None:
-        """What may still be spent."""
-        return None if self.total is None else self.total - self.before - self.charged
 
 
 class Account:
@@ -114,17 +95,18 @@ class Account:
         return self.limit - self.before - self.charged - reserved
 
     @property
-    def balance(self) -> Balance:
+    def spending(self) -> Spending:
         """All of it in a few numbers."""
         entries = self.entries.values()
-        return Balance(
+        return Spending(
+            trials=sum(entry.begun for entry in entries),
             charged=self.charged,
+            evaluations=0,
             monitored=sum(entry.monitored for entry in entries),
             repeated=sum(entry.repeated for entry in entries),
             reserved=sum(entry.reserved for entry in entries),
             before=self.before,
             total=self.limit,
-            begun=sum(entry.begun for entry in entries),
         )
 
     def of(self, trial: str) -> Entry:
@@ -183,10 +165,14 @@ class Account:
         if self.of(trial).reserved:
             self._record({"trial": trial, "ended": True})
 
-    def rung(self, trial: str, rung: int, loss: float) -> None:
-        """Note the loss of a trial at a rung; the first note counts."""
+    def rung(self, trial: str, rung: int, loss: float, best: float = inf) -> None:
+        """Note the loss of a trial at a rung, and its lowest one; the first note counts."""
         if rung not in self.of(trial).rungs:
-            self._record({"trial": trial, "rung": rung, "loss": loss})
+            self._record({"trial": trial, "rung": rung, "loss": loss, "best": best})
+
+    def join(self, trial: str, position: int, file: str) -> None:
+        """Let a trial go on from a better point once it has come to a position."""
+        self._record({"trial": trial, "join": [position, file]})
 
     def _record(self, event: Event) -> None:
         if self.file is not None:
@@ -213,20 +199,18 @@ class Account:
             entry.reserved = 0
         if "rung" in event:
             entry.rungs.setdefault(event["rung"], event["loss"])
+            entry.best = min(entry.best, event.get("best", inf))
+        if "join" in event:
+            entry.joins = (int(event["join"][0]), str(event["join"][1]))
 
 
-def balance_of(folder: Path) -> Balance:
+def spent_in(folder: Path) -> Spending:
     """What the launch in a folder has spent in all; zeros where it has not begun.
 
-    >>> balance_of(Path("nowhere")).charged
+    >>> spent_in(Path("nowhere")).charged
     0
     """
-    return Account(folder / ACCOUNT_FILE).balance
-
-
-def as_record(balance: Balance) -> dict[str, int | None]:
-    """The same as plain numbers."""
-    return {**asdict(balance), "left": balance.left}
+    return Account(folder / ACCOUNT_FILE).spending
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from zotune.core.clock import seconds
 from zotune.core.names import EXHAUSTED, RUNNING
 
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
-LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
+LOSS, BEST_LOSS, ENDED, SECONDS = "loss", "best_loss", "diverged", "seconds"
 KNOWN = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss")
 """Tensors that every row has a place for."""
 
@@ -100,11 +101,16 @@ class Curve:
     def stacked(self) -> dict[str, Tensor]:
         """Counters, and every tensor of all observations below each other, for a file."""
         counters = [[getattr(one, name) for name in COUNTERS] for one in self.seen]
-        metrics = self.seen[0].tensors if self.seen else {}
+        metrics = self._names()
         shaped = torch.tensor(counters, dtype=torch.int64).view(len(counters), len(COUNTERS))
         return {"counters": shaped} | {
             name: torch.stack([one.tensors[name].cpu() for one in self.seen]) for name in metrics
         }
+
+    def _names(self) -> list[str]:
+        """Tensors that all observations have; seconds were not measured from the start of some."""
+        names = self.seen[0].tensors if self.seen else {}
+        return [name for name in names if all(name in one.tensors for one in self.seen)]
 
     def __len__(self) -> int:
         return len(self.seen)
@@ -117,7 +123,7 @@ class Curve:
     def append(self, seen: Observation) -> Curve:
         """The curve with one more observation, in place of one at the same spent budget."""
         before = self.seen[:-1] if self.last_spent == seen.spent else self.seen
-        return Curve((*before, seen))
+        return Curve((*before, _with_seconds(seen)))
 
     def __getitem__(self, index: int) -> Observation:
         return self.seen[index]
@@ -131,13 +137,22 @@ class Curve:
         return [one.spent for one in self.seen]
 
 
+def _with_seconds(seen: Observation) -> Observation:
+    """The observation with the wall time of the run, where somebody measures it."""
+    now = seconds()
+    if now is None:
+        return seen
+    each = torch.full((len(seen.tensors[LOSS]),), now, dtype=torch.float64)
+    return replace(seen, tensors={**seen.tensors, SECONDS: each})
+
+
 def together(observations: Sequence[Observation]) -> Observation:
     """One observation of replicates that were observed apart; counters are means, rounded down."""
     if len(observations) == 1:
         return observations[0]
     n = len(observations)
     counters = {key: sum(getattr(one, key) for one in observations) // n for key in COUNTERS}
-    names = observations[0].tensors
+    names = [n for n in observations[0].tensors if all(n in one.tensors for one in observations)]
     tensors = {name: torch.cat([one.tensors[name] for one in observations]) for name in names}
     return Observation(**counters, tensors=tensors)
 

@@ -15,6 +15,8 @@ STUDY_FILE, LAUNCH_FILE = "study.yaml", "launch.json"
 """In the folder of a launch: the study as it was run, and what became of it."""
 ACCOUNT_FILE = "spent.jsonl"
 """There too: what every trial has reserved and spent."""
+BEST_POINT_FILE = "best-point.safetensors"
+"""There too, after a race: the checkpoint that has the best point of all."""
 
 CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
 """Row keys, of all replicates together: what was spent by now, and before this report; how often

@@ -1,10 +1,14 @@
-"""What a study spent in all: the price of its tuning."""
+"""What a study spent in all: the price of its tuning.
+
+The account of a launch (``core.account``) knows it exactly. Records in MLflow have the last rows of
+trials; their sum is the same, except where trials have gone on from each other's checkpoints.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from zotune.core.budget import DIRECTIONS
@@ -24,6 +28,27 @@ class Spending:
     repeated: int
     """Charged once and made again after a kill, as far as it was reported; in the unit of count."""
     count: str = ""
+    reserved: int = 0
+    """What trials may spend before their next report."""
+    before: int = 0
+    """Charged by the launch that this one goes on from."""
+    total: int | None = None
+    """What all trials together may spend; None: no limit."""
+
+    @property
+    def left(self) -> int | None:
+        """What may still be spent; None: no limit."""
+        return None if self.total is None else self.total - self.before - self.charged
+
+    def with_calls(self, rows: Spending) -> Spending:
+        """The same with what rows alone tell: how often the objective was called."""
+        if not self.trials:  # no account was kept, as by an older zotune
+            return rows
+        return replace(self, evaluations=rows.evaluations, count=rows.count)
+
+    def as_record(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return asdict(self) | {"left": self.left}
 
     @classmethod
     def of(cls, trials: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Spending:
@@ -46,6 +71,8 @@ class Spending:
         said = f"{self.charged:,} {self.count or 'steps of the budget'} in all, by {many}"
         if self.count == DIRECTIONS and self.evaluations:
             said += f", which took {self.evaluations:,} evaluations"
+        if self.before:
+            said += f", after {self.before:,} by the launch that it continues"
         besides = [f"{self.monitored:,} to look at the loss"] if self.monitored else []
         besides += [f"{self.repeated:,} repeated after a kill"] if self.repeated else []
         return said + (f"; not charged: {' and '.join(besides)}" if besides else "")

@@ -26,6 +26,9 @@ from zotune.loop.gradient_free import gradient_free
 
 VALUES = "auto.values"
 """All values that the descent was told, in their order."""
+PLANNED = "auto.planned"
+"""Budgets that descents have planned with. A run that goes on with a larger budget finishes the
+descent that it has planned, and begins another one at the best point."""
 
 
 class AutoLane:
@@ -48,8 +51,8 @@ class AutoLane:
         self.grid = budget_grid(config.budget, config.points)
         self.newest: LaneState | None = None
         """The state after the last answer, for a caller whose objective has raised."""
-        self._live: tuple[int, Descent] | None = None
-        """The descent, and how many values it was told."""
+        self._live: tuple[int, int, Descent] | None = None
+        """How many values were told, the number of the descent, and the descent."""
 
     @gradient_free
     def init(self) -> LaneState:
@@ -72,9 +75,12 @@ class AutoLane:
             best_loss=like.clone().fill_(torch.inf),
             diverged=torch.zeros(1, dtype=torch.bool, device=like.device),
             inverse_smoothness=like[:, None],
-            memory={VALUES: torch.zeros(0, dtype=torch.float64)},
+            memory={
+                VALUES: torch.zeros(0, dtype=torch.float64),
+                PLANNED: torch.tensor([self.config.budget]),
+            },
         )
-        self._live = (0, self._new())
+        self._live = None
         state = yield from self._answered(state)
         if not bool(state.loss.isfinite().all()):
             raise ObjectiveError(self.iterate.start_error(state.loss))
@@ -88,7 +94,10 @@ class AutoLane:
             raise ConfigError(
                 "update 'auto' cannot continue from a run with another update; start it anew"
             )
-        return state
+        planned = state.memory.get(PLANNED, torch.tensor([self.config.budget]))
+        if self.config.budget > int(planned[-1]):
+            planned = torch.cat([planned, planned.new_tensor([self.config.budget])])
+        return state.but(memory={**state.memory, PLANNED: planned})
 
     @gradient_free
     def step(self, state: LaneState) -> LaneState:
@@ -108,10 +117,11 @@ class AutoLane:
         descent = self._descent(state)
         asked = descent.ask()
         values = (yield self._request(state, asked)).values[0].double()
+        number = 0 if self._live is None else self._live[1]
         self._live = None  # an interrupt must not leave it half told
         descent.tell(values.cpu().numpy())
         told = torch.cat([state.memory[VALUES], values.cpu()])
-        self._live = (len(told), descent)
+        self._live = (len(told), number, descent)
         it = self.iterate
         return state.but(
             x=self._vector(descent.x),
@@ -175,21 +185,30 @@ class AutoLane:
 
     def _descent(self, state: LaneState) -> Descent:
         """The descent that was told the state's values; told again where another is alive."""
-        values = state.memory[VALUES]
+        values, planned = state.memory[VALUES], self._planned(state)
         if self._live is None or self._live[0] != len(values):
-            descent, at, told = self._new(), 0, values.numpy()
-            while at < len(told):
-                n = len(descent.ask())
-                descent.tell(told[at : at + n])
-                at += n
-            self._live = (len(values), descent)
-        return self._live[1]
+            self._live = (0, 0, self._new(self.iterate.begins_at[0], planned[0]))
+        at, number, descent = self._live
+        while at < len(values) or (descent.done and number + 1 < len(planned)):
+            if descent.done:
+                number += 1
+                descent = self._new(torch.from_numpy(descent.best_x), planned[number] - at, number)
+                continue
+            n = len(descent.ask())
+            descent.tell(values[at : at + n].numpy())
+            at += n
+        self._live = (at, number, descent)
+        return descent
 
-    def _new(self) -> Descent:
-        start = self.iterate.begins_at[0].double().cpu().numpy()
-        seed = self.config.seed * 1_000_003 + self.config.replicate
+    def _planned(self, state: LaneState) -> list[int]:
+        """The budgets of its descents, each with what those before it had."""
+        known: list[int] = state.memory[PLANNED].tolist() if PLANNED in state.memory else []
+        return known or [self.config.budget]
+
+    def _new(self, start: Tensor, budget: int, number: int = 0) -> Descent:
+        seed = self.config.seed * 1_000_003 + self.config.replicate + 7919 * number
         box, scale = self.config.box(self.iterate.dim), self.config.scale
-        return Descent(start, self.config.budget, box, scale=scale, seed=seed)
+        return Descent(start.double().cpu().numpy(), budget, box, scale=scale, seed=seed)
 
     def _vector(self, x: np.ndarray) -> Tensor:
         it = self.iterate

@@ -175,7 +175,7 @@ class Lane:
             q = self.blocks.next(state.steps, None)
         if not self.searches:
             return self.budget.block(state.ledger, q)
-        left = self.config.budget - self.spent(state)
+        left = self.budget.limit - self.spent(state)
         while q and self._cost(q, known=CENTER in state.memory) > left:
             q = min(q - 1, left)
         return q

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Curves in a panel, at most."""
+SPENT, SECONDS = "spent", "seconds"
+_AXES = {SPENT: "the budget spent", SECONDS: "wall time"}
+"""What curves are drawn against."""
 BOUND, EVERY = "theory bound", "every q"
 BESIDE = 1.05
 """How far to the right of each other estimators are drawn, so that none hides another."""
@@ -61,8 +64,9 @@ def curves(
     name: str = "curves",
     measure: str | None = None,
     bounds: Mapping[int, Bound] | None = None,
+    against: str = SPENT,
 ) -> Drawing:
-    """Loss or gap against spent budget: a panel an estimator, a colour and a marker a q.
+    """Loss or gap against spent budget or time: a panel an estimator, a colour and a marker a q.
 
     Args:
         series: one for each panel and q.
@@ -70,12 +74,13 @@ def curves(
         measure: gap, loss, grad_norm2, average_gap or any metric that was recorded; gap where it
             is known unless given.
         bounds: of the theory, by the position of their series; dashed.
+        against: ``spent``, or ``seconds`` of wall time where they were recorded.
     """
     measure = measure or measure_of(series)
     label = LABELS.get(measure, measure)
     by_panel = _by_panel(series)
     figure, axes = panels(len(by_panel))
-    drawing = Drawing(name, f"{label} against the budget spent", figure)
+    drawing = Drawing(name, f"{label} against {_AXES[against]}", figure)
     looks = _looks(series)
     entries: dict[str, Any] = {}
     with styled():
@@ -90,7 +95,8 @@ def curves(
                 )
             for at in shown:
                 look = looks[series[at].block]
-                entries.setdefault(look.key, _curve(drawing, axis, series[at], measure, look))
+                line = _curve(drawing, axis, series[at], measure, look, against)
+                entries.setdefault(look.key, line)
             here = {at: bounds[at] for at in shown if bounds and at in bounds}
             if here and (above := _all_above(here.values(), axis)):
                 drawing.notes.append(f"{title}: {above}")
@@ -99,7 +105,8 @@ def curves(
                 look_of = None if whose is None else looks[series[whose].block]
                 entries.setdefault(BOUND, _dashed(drawing, axis, bound, look_of))
             axis.set_title(title)
-        name_axes(axes, f"{series[0].config.get('count', 'budget')} spent", label)
+        spent = f"{series[0].config.get('count', 'budget')} spent"
+        name_axes(axes, spent if against == SPENT else "seconds", label)
     dashed = entries.pop(BOUND, None)
     entries = {look.key: entries[look.key] for look in looks.values() if look.key in entries}
     drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
@@ -156,9 +163,11 @@ def _end(series: Configuration, measure: str) -> float:
     return float(values_of(series, measure).iloc[-1])
 
 
-def _curve(drawing: Drawing, axis: Axes, series: Configuration, measure: str, look: Look) -> Any:
+def _curve(
+    drawing: Drawing, axis: Axes, series: Configuration, measure: str, look: Look, against: str
+) -> Any:
     """A line with its band and few markers; returns the line, for the legend."""
-    spent, value = series.points["spent"], values_of(series, measure)
+    spent, value = series.points[against], values_of(series, measure)
     step = max(1, len(spent) // 8)
     (line,) = axis.plot(
         spent,
@@ -178,11 +187,17 @@ def _curve(drawing: Drawing, axis: Axes, series: Configuration, measure: str, lo
         )
         parts.append(drawing.identify(band))
     said = [
-        f"{s:,.0f} spent: {with_spread(v, d)}" for s, v, d in zip(spent, value, spread, strict=True)
+        f"{_at(s, against)}: {with_spread(v, d)}"
+        for s, v, d in zip(spent, value, spread, strict=True)
     ]
     name = f"{panel_of(series, [series])}, {look.key}"
     drawing.marks.append(Mark(axis, name, list(spent), list(value), said, [look.key], parts))
     return line
+
+
+def _at(value: float, against: str) -> str:
+    """A place on the horizontal axis."""
+    return f"{value:,.0f} spent" if against == SPENT else f"{value:,.3g} s"
 
 
 def _all_above(bounds: Iterable[Bound], axis: Axes) -> str:

@@ -34,6 +34,7 @@ from zotune.results.configurations import (
 from zotune.results.leaders import leaders
 from zotune.results.store import LaunchRecord
 from zotune.results.trial import FAILED, Trial, is_metric
+from zotune.study.totals import left_out_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,11 @@ def _lead(launch: LaunchRecord, spending: Spending) -> list[str]:
     question = launch.file.get("question")
     when = f"{launch.started:%Y-%m-%d %H:%M} UTC"
     said = f"Launch {launch.launch} of {when}: {_progress_of(launch)}."
-    return [*([str(question)] if question else []), said, f"Spent {spending}."]
+    lead = [*([str(question)] if question else []), said, f"Spent {spending}."]
+    if launch.left_out:
+        line = left_out_line(launch.left_out, launch.planned or len(launch.left_out))
+        lead.append(f"{line[0].upper()}{line[1:]}.")
+    return lead
 
 
 def _progress_of(launch: LaunchRecord) -> str:
@@ -236,6 +241,8 @@ def drawings(
         first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
     if len(series) > 1:
         found.append(best_so_far(series, name=f"{slug}price"))
+    if all(figures.SECONDS in one.points for one in chosen):
+        found.append(figures.curves(chosen, name=f"{slug}time", against=figures.SECONDS))
     if len({one.q for one in chosen if one.q}) > 1:
         found.append(figures.final(chosen, name=f"{slug}final"))
     if "eta" in searched(series):

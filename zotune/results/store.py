@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from mlflow.tracking import MlflowClient
 
+    from zotune.study import Study
+
 PLACE = "report"
 """Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
@@ -79,6 +81,20 @@ class LaunchRecord:
 
         What a model allows is known by its files alone, which may not be here.
         """
+        return None if self._study is None else self._study.size or None
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """Trials that were not begun, because the study's total was spent."""
+        from zotune.study.totals import left_out
+
+        if self._study is None or self.is_running:
+            return []
+        return left_out(self._study, (trial.config for trial in self.trials))
+
+    @cached_property
+    def _study(self) -> Study | None:
+        """The study of the file; None where there is none, or where it cannot be had here."""
         from zotune.study import Study
         from zotune.study.shape import Shape
 
@@ -87,7 +103,8 @@ class LaunchRecord:
         if name in PROBLEMS and PROBLEMS[str(name)].weights:
             return None
         try:
-            return Study.of(Shape(**self.file)).size or None
+            study = Study.of(Shape(**self.file))
+            return study if study.size >= 0 else None
         except ValueError:  # no study file, or one that names what is not known here
             return None
 

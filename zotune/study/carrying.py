@@ -14,6 +14,7 @@ from typing import Any
 from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
+from zotune.runs.checkpoint import charged_in
 from zotune.runs.run import load_run
 from zotune.study.model import Study
 from zotune.study.points import setting
@@ -35,9 +36,11 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
             except CheckpointError:
                 continue  # cut short by a kill; the one before it is whole
             problem = complete_problem({**study.config["problem"], **config.problem})
-            found[config.model_copy(update={"problem": problem}).identity] = str(
-                checkpoint / STATE_FILE
-            )
+            identity = config.model_copy(update={"problem": problem}).identity
+            newest = checkpoint / STATE_FILE
+            before = found.get(identity)  # of a trial that Tune had lost, and began anew
+            if before is None or charged_in(newest) > charged_in(Path(before)):
+                found[identity] = str(newest)
             break
     return found
 
@@ -55,6 +58,11 @@ def extended(
     """The study with more to spend or more trials."""
     changes: dict[str, Any] = {}
     if total is not None:
+        if study.search.algorithm == RACE:
+            raise ConfigError(
+                "the shares of a race follow from its total, and cannot be changed afterwards; go "
+                f"on with its winner: --only {BEST} --budget N"
+            )
         if total <= (study.total or 0):
             raise ConfigError(
                 f"--total must be more than the {study.total} that the launch had, got {total}"

@@ -49,7 +49,7 @@ from zotune.study.studyfile import (
     apply_settings,
     read_document,
 )
-from zotune.study.totals import race_plan
+from zotune.study.totals import auto_point, race_plan
 
 if TYPE_CHECKING:
     from ray import tune
@@ -159,6 +159,8 @@ class Study(Shape):
             points = list(self._drawn(points))
         if self.replicates_as == TRIALS:
             points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
+        if self.search.algorithm == RACE and (auto := auto_point(self)):
+            points = [*points, auto]
         return [] if self.search.algorithm == OPTUNA else points
 
     @property

@@ -228,6 +228,16 @@ def dimension(problem: Mapping[str, Any]) -> int:
     return _built_dimension(json.dumps(problem, sort_keys=True))
 
 
+def draws_batches(problem: Mapping[str, Any]) -> bool:
+    """Whether every step of a run sees another function; the problem is built for that."""
+    return over_weights(problem) or _draws(json.dumps(problem, sort_keys=True))
+
+
+@cache
+def _draws(problem: str) -> bool:
+    return bool(getattr(build_any_problem(json.loads(problem)), "draws_batches", False))
+
+
 @cache
 def _built_dimension(problem: str) -> int:
     return build_any_problem(json.loads(problem)).dim

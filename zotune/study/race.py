@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ from typing import Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from zotune.core.names import DIVERGED
-from zotune.study.racing import Plan, survivors
+from zotune.core.names import BEST_POINT_FILE, CHARGED, DIVERGED, STATE_FILE
+from zotune.study.racing import CHOOSES, Plan, survivors
 from zotune.study.spending import account_of
 
 
@@ -19,7 +21,8 @@ class Race(FIFOScheduler):
     """Successive halving that waits for everybody, so that the faster worker decides nothing.
 
     The losses at the rungs are kept with what was spent. A resumed race decides from them as
-    before, whatever Tune has forgotten.
+    before, whatever Tune has forgotten. The winner goes on from the best point of all trials, of
+    which a copy is made before it does.
 
     Args:
         folder: of the launch.
@@ -35,11 +38,17 @@ class Race(FIFOScheduler):
         """Ids of the trials that are left; all of them at first."""
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Pause a trial that has come to the rung."""
-        if self._stage == len(self.plan.rungs) or result["spent"] < self.plan.rungs[self._stage]:
+        """Pause a trial that has come to its rung."""
+        rung = self._rung(trial)
+        if self._stage == len(self.plan.rungs) or result["spent"] < self.plan.rungs[rung]:
             return TrialScheduler.CONTINUE
-        account_of(self.folder).rung(trial.trial_id, self._stage, float(result["loss"]))
+        losses = float(result["loss"]), float(result["best_loss"])
+        account_of(self.folder).rung(trial.trial_id, rung, *losses)
         return TrialScheduler.PAUSE
+
+    def _rung(self, trial: Trial) -> int:
+        """The rung at which a trial is judged next; ``auto`` is judged at the final one alone."""
+        return self._stage if self.plan.final is None or not _chooses(trial) else self.plan.final
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Decide where all have come to the rung; let those that go on run."""
@@ -59,11 +68,17 @@ class Race(FIFOScheduler):
         trials = {trial.trial_id: trial for trial in controller.get_trials()}
         if len(trials) < self.racers:
             return None
-        left = trials if self._racing is None else {name: trials[name] for name in self._racing}
+        left = {name: t for name, t in trials.items() if self._is_judged(t)}
         losses = {name: self._loss(trial) for name, trial in left.items()}
         known = {name: loss for name, loss in losses.items() if loss is not None}
         still = all(t.status not in (Trial.RUNNING, Trial.PENDING) for t in left.values())
         return known if still and len(known) == len(left) else None
+
+    def _is_judged(self, trial: Trial) -> bool:
+        """Whether a trial is among those that are compared at this rung."""
+        if self.plan.final is not None and _chooses(trial):
+            return self._stage == self.plan.final
+        return self._racing is None or trial.trial_id in self._racing
 
     def _loss(self, trial: Trial) -> float | None:
         """The loss at the rung; of a trial that has ended its last one, the worst if it failed."""
@@ -77,12 +92,45 @@ class Race(FIFOScheduler):
         return float(last["loss"]) if ended_well and last.get("loss") is not None else inf
 
     def _waits(self, trial: Trial) -> bool:
-        """Whether a trial has come to the rung and others have not."""
-        return self._stage in account_of(self.folder).of(trial.trial_id).rungs
+        """Whether a trial has come to its rung and others have not."""
+        ahead = self._stage < len(self.plan.rungs)
+        return ahead and self._rung(trial) in account_of(self.folder).of(trial.trial_id).rungs
 
     def _decide(self, controller: Any, losses: Mapping[str, float]) -> None:
         self._racing = survivors(losses, self.plan.kept(self._stage))
         self._stage += 1
-        for trial in controller.get_trials():
+        trials = controller.get_trials()
+        if self._stage == len(self.plan.rungs):
+            (winner,) = (trial for trial in trials if trial.trial_id in self._racing)
+            self._send_to_best_point(winner, trials)
+        for trial in trials:
             if trial.trial_id in losses and trial.trial_id not in self._racing:
                 controller.stop_trial(trial)
+
+    def _send_to_best_point(self, winner: Trial, trials: Iterable[Trial]) -> None:
+        """Let the winner go on from the point with the lowest loss that any trial has seen."""
+        account = account_of(self.folder)
+        if account.of(winner.trial_id).joins is not None:
+            return  # decided before a kill
+        lowest = survivors({t.trial_id: account.of(t.trial_id).best for t in trials}, 1)
+        (donor,) = (trial for trial in trials if trial.trial_id == lowest[0])
+        file, saved = self.folder / BEST_POINT_FILE, winner.latest_checkpoint_result
+        if donor is winner or saved is None or not _copied(donor, file):
+            return
+        account.join(winner.trial_id, int((saved.metrics or {})[CHARGED]), str(file))
+
+
+def _chooses(trial: Trial) -> bool:
+    """Whether a trial is the run that chooses everything by itself."""
+    return all(trial.config.get(key) == value for key, value in CHOOSES.items())
+
+
+def _copied(trial: Trial, file: Path) -> bool:
+    """Keep a trial's newest state in a file, whole; False where it has none."""
+    saved = trial.latest_checkpoint_result
+    if saved is None or saved.checkpoint is None:
+        return False
+    part = file.with_suffix(".part")
+    shutil.copyfile(Path(saved.checkpoint.path, STATE_FILE), part)
+    os.replace(part, file)
+    return True

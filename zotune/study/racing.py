@@ -2,8 +2,12 @@
 
 Half of the total is for finding out, in equal parts for each rung: at first all configurations run
 with a small share each, then the better half with twice as much, and so on. The last one has the
-other half and everything that was not needed before. Nothing here knows of Ray: the scheduler and
-the bench make the same decisions with it.
+other half and everything that was not needed before.
+
+The run that chooses everything by itself (``auto``) measures a whole block before it moves, and
+early rungs would tell nothing of it. It is judged once: the configurations have a quarter of the
+total for finding the best of them, and the best and ``auto`` run to a final rung with another
+quarter. Nothing here knows of Ray: the scheduler and the bench make the same decisions with it.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from math import ceil, inf, isfinite, log2
 
 from zotune.config import REPORTS
 from zotune.errors import ConfigError
+from zotune.steps import AUTO
 
 EXPLORING = 2
 """One part in so many of the total is for finding the winner."""
+CHOOSES = dict.fromkeys(("estimator", "q", "update", "step"), AUTO)
+"""Settings of the run that chooses everything by itself."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +35,26 @@ class Plan:
     rungs: tuple[int, ...]
     """Spent budgets at which the better half goes on; none where one configuration races alone."""
     racing: tuple[int, ...]
-    """How many configurations run up to each rung."""
+    """How many configurations run up to each rung, without ``auto``."""
+    auto: int | None = None
+    """What the run that chooses everything may spend; None: it does not race.
+
+    It plans with its budget, so this is what the winner has at least.
+    """
+
+    @property
+    def final(self) -> int | None:
+        """The rung at which the best configuration is compared with ``auto``."""
+        return None if self.auto is None else len(self.rungs) - 1
 
     def kept(self, rung: int) -> int:
         """How many go on after a rung."""
         return -(-self.racing[rung] // 2)
 
 
-def plan(total: int, racers: int, *, step: int = 1, every: int | None = None) -> Plan:
+def plan(
+    total: int, racers: int, *, step: int = 1, every: int | None = None, auto: bool = False
+) -> Plan:
     """The rungs for a total, of one replicate.
 
     Args:
@@ -43,10 +62,28 @@ def plan(total: int, racers: int, *, step: int = 1, every: int | None = None) ->
         racers: how many there are.
         step: the most that one step of any of them takes; nobody is judged before a step.
         every: spent budget between two reports; the first share unless given.
+        auto: whether the run that chooses everything races as well.
 
     >>> plan(4800, 8)
-    Plan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2))
+    Plan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2), auto=None)
+    >>> plan(4800, 8, auto=True)
+    Plan(every=50, rungs=(50, 150, 350, 750), racing=(8, 4, 2, 1), auto=3200)
     """
+    found = _halving(total // EXPLORING if auto else total, racers, step, every)
+    if auto:
+        found = _with_final(found, total, racers, step)
+    needed = _cost(found) + racers * step + (found.rungs[-1] if auto else 0)
+    if needed > total:
+        raise ConfigError(
+            f"a race of {racers} configurations needs a total of at least {needed} for each "
+            f"replicate, got {total}: every one takes a step of up to {step}; raise total, lower "
+            "q or report_every, or race fewer"
+        )
+    return found
+
+
+def _halving(total: int, racers: int, step: int, every: int | None) -> Plan:
+    """Rungs with the better half after each, which take half of this total."""
     racing = _racing(racers)
     if not racing:
         return Plan(every or max(1, total // REPORTS), (), ())
@@ -59,14 +96,21 @@ def plan(total: int, racers: int, *, step: int = 1, every: int | None = None) ->
         if not rungs:
             at = every * -(-max(at, step) // every)
         rungs.append(at)
-    found = Plan(every, tuple(rungs), racing)
-    if (needed := _cost(found) + racers * step) > total:
-        raise ConfigError(
-            f"a race of {racers} configurations needs a total of at least {needed} for each "
-            f"replicate, got {total}: every one takes a step of up to {step}; raise total, lower "
-            "q or report_every, or race fewer"
-        )
-    return found
+    return Plan(every, tuple(rungs), racing)
+
+
+def _with_final(plan: Plan, total: int, racers: int, step: int) -> Plan:
+    """The plan with a last rung for its winner and ``auto``; half of the total is left by then."""
+    last = plan.rungs[-1] if plan.rungs else 0
+    final = (total // EXPLORING - _cost(plan) + last) // 2 // plan.every * plan.every
+    final = max(final, last + plan.every)
+    with_final = Plan(plan.every, (*plan.rungs, final), (*plan.racing, 1))
+    return Plan(
+        with_final.every,
+        with_final.rungs,
+        with_final.racing,
+        auto=total - _cost(with_final) - racers * (step - 1),
+    )
 
 
 def _racing(racers: int) -> tuple[int, ...]:
@@ -78,7 +122,7 @@ def _racing(racers: int) -> tuple[int, ...]:
 def _cost(plan: Plan) -> int:
     """What all configurations spend up to the last rung, steps past a rung not counted."""
     before = (0, *plan.rungs[:-1])
-    shares = (at - earlier for at, earlier in zip(plan.rungs, before, strict=True))
+    shares = (at - earlier for at, earlier in zip(plan.rungs, before, strict=False))
     return sum(n * share for n, share in zip(plan.racing, shares, strict=True))
 
 

@@ -6,16 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from zotune.choosing import resolve
 from zotune.config import Config, parse_config
 from zotune.core.account import Account
 from zotune.core.budget import DIRECTIONS, Budget
 from zotune.core.differences import get_difference
 from zotune.loop.curvature import probes_for, probing_cost
-from zotune.steps import THEORY
+from zotune.steps import AUTO, STEPS
+from zotune.study.points import dimension, over_weights
 from zotune.tune.trainables import plain
-
-FIXED = ("theory", "constant", "sqrt-decay", "normalized")
-"""Steps that evaluate nothing besides their block."""
 
 
 def settings_of(shared: Mapping[str, Any], trial_config: Mapping[str, Any]) -> Config:
@@ -30,17 +29,39 @@ def identity_of(config: Config) -> str:
     return hashlib.sha256(config.identity.encode()).hexdigest()[:16]
 
 
-def is_regular(config: Config) -> bool:
-    """Whether every step costs the same; else nobody knows where the next report is."""
-    return not config.chooses and isinstance(config.q, int) and config.step in FIXED
-
-
 def step_cost(config: Config) -> int:
-    """The most that one step of a replicate takes from its budget."""
-    if not is_regular(config):
+    """The most that one step of a replicate takes from its budget.
+
+    A run that chooses everything by itself plans with its whole budget, and takes it whole.
+    """
+    if config.chooses:
         return config.budget
     budget = Budget(config.budget, config.count, get_difference(config.difference))
-    return min(config.budget, budget.cost(config.q))
+    config = _resolved(config)
+    return min(config.budget, budget.cost(config.block_rule.most) + _trials(config))
+
+
+def _resolved(config: Config) -> Config:
+    """The configuration with a block size in place of ``auto``."""
+    if AUTO not in (config.estimator, config.q, config.update):
+        return config
+    batches = over_weights(config.problem)
+    return resolve(config, dimension(config.problem), batches=batches)[0]
+
+
+def _trials(config: Config) -> int:
+    """The most that a step evaluates besides its block."""
+    return STEPS[config.step].most_trials
+
+
+def _is_even(config: Config) -> bool:
+    """Whether every step costs the same."""
+    return not _trials(config) and isinstance(config.q, int)
+
+
+def takes_rest(config: Config) -> bool:
+    """Whether a trial can be told to end short of its next report, and all replicates with it."""
+    return not config.chooses and (_is_even(config) or config.replicates == 1)
 
 
 def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
@@ -57,8 +78,9 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
     12
     """
     ends = [_end(config, spent)]
-    if fresh and is_regular(config) and config.step == THEORY and config.L is None:
-        directions, evaluations = probing_cost(probes_for(config.q, config.budget))
+    if fresh and STEPS[config.step].needs_smoothness and config.L is None:
+        most = _resolved(config).block_rule.most
+        directions, evaluations = probing_cost(probes_for(most, config.budget))
         ends.append(
             _end(config, spent + (directions if config.count == DIRECTIONS else evaluations))
         )
@@ -68,6 +90,8 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
 def _end(config: Config, spent: int) -> int:
     cost, every = step_cost(config), config.reports_at
     target = (spent // every + 1) * every
+    if not _is_even(config):
+        return min(config.budget, target - 1 + cost)
     return min(config.budget, spent + -(-(target - spent) // cost) * cost)
 
 
@@ -95,6 +119,6 @@ def reserve_next(
     if account.reserve(trial, upto(config, position, fresh=fresh)):
         return True
     rest = (account.left or 0) // config.replicates * config.replicates
-    if not is_regular(config) or rest < step_cost(config) * config.replicates:
+    if not takes_rest(config) or rest < step_cost(config) * config.replicates:
         return entry.may_reach > position
     return account.reserve(trial, max(position, entry.may_reach) + rest, last=True)

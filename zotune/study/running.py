@@ -14,7 +14,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zotune.core.account import balance_of
+from zotune.core.account import spent_in
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Stop, handled
 from zotune.study.capacity import too_large
@@ -214,7 +214,7 @@ def _spent_before(launch: Launch) -> int:
     earlier = launch.notes.get("continues")
     if earlier is None:
         return 0
-    spending = balance_of(launch.folder.parent / str(earlier))
+    spending = spent_in(launch.folder.parent / str(earlier))
     return spending.before + spending.charged + spending.reserved
 
 

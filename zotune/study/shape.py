@@ -55,6 +55,8 @@ class Search(Part):
     algorithm: Literal["grid", "random", "optuna", "race"] = "grid"
     trials: Whole | None = Field(None, ge=1)
     """The total number of trials; a grid counts its own, and so does a race of lists."""
+    auto: bool | None = None
+    """Whether the run that chooses everything joins a race; None: where problem and total allow."""
 
 
 class Share(Part):

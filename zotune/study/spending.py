@@ -22,13 +22,13 @@ from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
 from zotune.runs.checkpoint import charged_in
 from zotune.study.reserving import (
     identity_of,
-    is_regular,
     reserve_next,
     settings_of,
     step_cost,
+    takes_rest,
     upto,
 )
-from zotune.tune.grants import grant
+from zotune.tune.grants import grant, join
 
 _OPEN: dict[str, Account] = {}
 """The accounts of this process, by the ids of their launches."""
@@ -106,10 +106,12 @@ def experiment_of(trial: Trial) -> str:
 
 
 def _tell(account: Account, trial: Trial) -> None:
-    """Tell the worker where to end, if that is before its next report."""
+    """Tell the worker where to end, if that is before its next report, and what to go on from."""
     entry = account.of(trial.trial_id)
     if entry.last:
         grant(experiment_of(trial), trial.trial_id, entry.may_reach)
+    if entry.joins is not None:
+        join(experiment_of(trial), trial.trial_id, *entry.joins)
 
 
 class Limited(FIFOScheduler):
@@ -180,7 +182,7 @@ class Limited(FIFOScheduler):
         position = starts_at(trial, config, self.carried)
         new = upto(config, position, fresh=True) - max(position, entry.may_reach)
         left = self.account.left or 0
-        if not entry.begun or not is_regular(config):
+        if not entry.begun or not takes_rest(config):
             return new <= left
         return new <= left or left >= step_cost(config) * config.replicates
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from zotune.core.account import Balance
+from zotune.config import Config
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError
-from zotune.study.racing import Plan, plan
+from zotune.study.points import PROBLEM, Point, draws_batches, label, located, setting
+from zotune.study.racing import CHOOSES, Plan, plan
 from zotune.study.studyfile import Complaint
 
 if TYPE_CHECKING:
@@ -36,10 +40,40 @@ def without_race(study: Study) -> Study:
 
 
 def race_plan(study: Study) -> Plan:
-    """The rungs of a study's race."""
+    """The rungs of a study's race, with the run that chooses everything where it may join."""
     racers = without_race(study)
-    total = (study.total or 0) // study.replicates
-    return plan(total, racers.size, step=racers.largest_step, every=study.report_every)
+    rungs = partial(
+        plan,
+        (study.total or 0) // study.replicates,
+        racers.size,
+        step=racers.largest_step,
+        every=study.report_every,
+    )
+    if study.search.auto is None and _auto_may_join(study):
+        with suppress(ConfigError):  # a total that is too small for one more
+            return rungs(auto=True)
+    return rungs(auto=bool(study.search.auto))
+
+
+def _auto_may_join(study: Study) -> bool:
+    """Whether the run that chooses everything minimises what the configurations do."""
+    one_problem = not any(key.startswith(PROBLEM) for key in study.space)
+    return one_problem and not draws_batches(located(study.problem))
+
+
+def _some_choose(study: Study) -> bool:
+    """Whether a configuration of the space chooses everything by itself already."""
+    racers = without_race(study)
+    return any(c.chooses for p in racers.partition[0] for c in racers.extremes(p))
+
+
+def auto_point(study: Study) -> Point:
+    """The trial of a race that chooses everything by itself; empty where none does."""
+    budget = race_plan(study).auto
+    if budget is None:
+        return {}
+    others = {key: Config.model_fields[key].default for key in study.space}
+    return {**others, **CHOOSES, "budget": min(study.budget, budget)}
 
 
 def least(study: Study) -> int:
@@ -70,11 +104,13 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("replicates_as",), "a race compares configurations whole; use rows")
     if study.scheduler != "none":
         yield Complaint(("scheduler",), f"a race is its own scheduler; leave {study.scheduler} out")
-    if any(c.chooses for point in study.partition[0] for c in study.extremes(point)):
+    if _some_choose(study):
+        yield Complaint(at, "a race has a run with update: auto by itself; leave it out of space")
+    if study.search.auto and not _auto_may_join(study):
         yield Complaint(
-            at,
-            "a race cannot take back what a descent that chooses everything plans with; "
-            "give estimator, q, update or step",
+            ("search", "auto"),
+            "the run that chooses everything is for one deterministic or noisy function of a "
+            "vector, not for mini-batches, models or several problems; leave auto out",
         )
     try:
         race_plan(study)
@@ -82,16 +118,44 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("total",), str(error))
 
 
-def total_lines(study: Study, balance: Balance) -> list[str]:
+def total_lines(study: Study, spending: Spending, missing: Sequence[str]) -> list[str]:
     """What became of the total, and what was left out for it; nothing without one."""
     if study.total is None:
         return []
-    again = f", {balance.repeated} repeated after a kill" if balance.repeated else ""
-    spent = balance.before + balance.charged
-    lines = [f"spent {spent} of a total of {study.total} {study.count}{again}"]
-    if waiting := study.size - balance.begun:
-        lines.append(f"not begun, because the total was spent: {waiting} of {study.size} trials")
-    return lines
+    with_before = f", {spending.before} of them by the launch before" if spending.before else ""
+    spent = spending.before + spending.charged
+    lines = [f"spent {spent} of a total of {study.total} {study.count}{with_before}"]
+    return [*lines, left_out_line(missing, study.size)] if missing else lines
+
+
+def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Trials of a study with a total that no configuration of these is of, in a person's words.
+
+    A search that chooses its points on the way has none that could be named; they are counted.
+    """
+    if study.total is None:
+        return []
+    configs = list(begun)
+    missing = [label(point) for point in study.trials if not any(_is_at(c, point) for c in configs)]
+    if study.trials or len(configs) >= study.size:
+        return missing
+    return [f"trial {at + 1}, not yet drawn" for at in range(len(configs), study.size)]
+
+
+def _is_at(config: Mapping[str, Any], point: Point) -> bool:
+    """Whether a configuration is the one of a point; records hold values as text."""
+    return all(str(setting(config, key)) == str(value) for key, value in point.items())
+
+
+def left_out_line(missing: Sequence[str], size: int) -> str:
+    """One sentence for them; long lists are cut."""
+    named = "; ".join(missing[:NAMED]) + ("; …" if len(missing) > NAMED else "")
+    many = f"{len(missing)} of {size} trials"
+    return f"not begun, because the total was spent: {many}: {named}"
+
+
+NAMED = 8
+"""Trials that are named in one line."""
 
 
 def _values(study: Study, key: str) -> list[Any]:

@@ -16,9 +16,9 @@ from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
-from zotune.study.points import Distribution, Point, place
+from zotune.study.points import Distribution, Point, place, setting
 from zotune.study.scheduling import scheduler
-from zotune.study.shape import OPTUNA, PBT
+from zotune.study.shape import OPTUNA, PBT, RACE
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
@@ -31,6 +31,8 @@ RETRIES = 3
 
 def param_space(study: Study) -> dict[str, Any]:
     """The search space; the points of grids and random searches are chosen by the study."""
+    if study.search.algorithm == RACE:
+        return place(study.config, {key: _any_of(study, key) for key in _told(study)})
     domains = {
         key: axis.domain() if isinstance(axis, Distribution) else tune.choice(axis)
         for key, axis in study.axes.items()
@@ -50,7 +52,26 @@ def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
         return NewPoints(
             seed=study.seed % 2**32, metric="loss", mode="min", points_to_evaluate=known or None
         )
-    return BasicVariantGenerator(points_to_evaluate=[_nested(point) for point in study.trials])
+    return BasicVariantGenerator(points_to_evaluate=[_nested(p) for p in _points(study)])
+
+
+def _points(study: Study) -> list[Point]:
+    """The points of all trials; in a race all of them have the keys of any of them."""
+    if study.search.algorithm != RACE:
+        return study.trials
+    told = _told(study)
+    configs = (study.configuration(point).model_dump() for point in study.trials)
+    return [{key: setting(config, key) for key in told} for config in configs]
+
+
+def _told(study: Study) -> list[str]:
+    """What any trial of a race is told."""
+    return list(dict.fromkeys(key for point in study.trials for key in point))
+
+
+def _any_of(study: Study, key: str) -> Any:
+    """A domain with the values of a race's trials."""
+    return tune.choice([point[key] for point in _points(study)])
 
 
 def _slashed(point: Point) -> dict[str, Any]:

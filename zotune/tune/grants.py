@@ -1,12 +1,15 @@
 """How far a trial may go, as the driver of its experiment tells its worker.
 
 A study with a total reserves for each trial what it may spend before its next report. Where less
-is left, the trial is told the position at which it ends, and its last block shrinks to that.
+is left, the trial is told the position at which it ends, and its last block shrinks to that. The
+winner of a race is told the position at which it goes on from a better point.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -29,10 +32,27 @@ def granted(experiment: str, trial: str) -> int | None:
     return None if found is None else int(found)
 
 
-def _key(experiment: str, trial: str) -> bytes:
+def join(experiment: str, trial: str, position: int, file: str) -> None:
+    """Let a trial go on from the best point in a checkpoint, once it has come to a position."""
+    if ray.is_initialized():
+        told = json.dumps([position, file]).encode()
+        _internal_kv_put(_key(experiment, trial, "joins"), told)
+
+
+def joins(experiment: str, trial: str) -> tuple[int, Path] | None:
+    """Where a trial goes on from another point, and the checkpoint that has it; None: nowhere."""
+    key = _key(experiment, trial, "joins")
+    found = _internal_kv_get(key) if ray.is_initialized() else None
+    if found is None:
+        return None
+    position, file = json.loads(found)
+    return int(position), Path(file)
+
+
+def _key(experiment: str, trial: str, what: str = "granted") -> bytes:
     """Two drivers on one cluster may have experiments of one name."""
     job = ray.get_runtime_context().get_job_id()
-    return f"zotune:granted:{job}:{experiment}:{trial}".encode()
+    return f"zotune:{what}:{job}:{experiment}:{trial}".encode()
 
 
 def charged(loop: Loop, state: State) -> int:
@@ -62,3 +82,4 @@ def limit(loop: Loop, upto: int | None) -> None:
             budget: Any = lane.budget
             most = loop.config.budget if upto is None else upto // lane.config.replicates
             lane.budget = replace(budget, limit=min(loop.config.budget, most))
+            lane.size.budget = lane.budget

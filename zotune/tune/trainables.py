@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
 from zotune.config import Config, parse_config
+from zotune.core.clock import timed
 from zotune.core.names import (
     CHARGED,
     CHARGED_BEFORE,
@@ -26,6 +26,7 @@ from zotune.core.names import (
 )
 from zotune.core.state import State
 from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.objectives import (
     AnyObjective,
     Objective,
@@ -33,13 +34,19 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.checkpoint import charged_in, load_loop, save_loop, with_defaults_of
+from zotune.runs.checkpoint import (
+    charged_in,
+    load_loop,
+    load_state,
+    save_loop,
+    with_defaults_of,
+)
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.runs.sources import Factory, Source
 from zotune.runs.stopping import end_of
 from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
-from zotune.tune.grants import charged, granted, limit, looked
+from zotune.tune.grants import charged, granted, joins, limit, looked
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 
@@ -58,6 +65,8 @@ class ZOTrainable(tune.Trainable):
     _loop: Loop
     _state: State | None
     _charged: int
+    _joined: int
+    _seconds: float
 
     def setup(
         self,
@@ -103,22 +112,30 @@ class ZOTrainable(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run to the next report and return its row."""
-        loop, began = self._loop, monotonic()
-        row: dict[str, Any]
-        if self._limited:
-            limit(loop, granted(*self._named()))
-        state, row = loop.report(loop.advance_to_report(self._current()))
+        loop = self._loop
+        state, row = self._advanced()
         before, self._charged = self._charged, charged(loop, state)
         self._state = state
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
-        self._seconds += monotonic() - began
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state)
         return row
+
+    def _advanced(self) -> tuple[State, dict[str, Any]]:
+        """The state at the next report and its row, timed."""
+        loop = self._loop
+        self._current()  # with the seconds of a checkpoint, or those that the start takes
+        with timed(self._seconds) as elapsed:
+            if self._limited:
+                limit(loop, granted(*self._named()))
+                self._join()
+            found = loop.report(loop.advance_to_report(self._current()))
+            self._seconds = elapsed()
+        return found
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state, whole or not at all, with what is needed to read it without us."""
@@ -126,16 +143,15 @@ class ZOTrainable(tune.Trainable):
         if last:
             last.pop(CURVE_KEY, None)
         loop, state = self._loop, self._current()
-        notes = {"sent": self._sent, "seconds": self._seconds, "end": end_of(loop, state)}
+        notes = {"sent": self._sent, "seconds": self._seconds, "joined": self._joined}
+        notes |= {"end": end_of(loop, state)}
         save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
         file = Path(checkpoint, STATE_FILE)
         self._take_defaults_of(file)
-        self._charged = charged_in(file)
-        self._state, notes = load_loop(self._loop, file)
-        self._sent, self._seconds = notes["sent"], notes.get("seconds", 0.0)
+        self._sent = self._go_on_from(file)["sent"]
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
@@ -144,7 +160,7 @@ class ZOTrainable(tune.Trainable):
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent, self._seconds = -1, 0.0
-        self._charged = 0
+        self._charged = self._joined = 0
         self._wanted: bool | None = None
 
     def _alone(self, config: Config) -> Loop:
@@ -170,9 +186,29 @@ class ZOTrainable(tune.Trainable):
         """The state; a trial that continues from a checkpoint never evaluates the start."""
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
-            self._charged = charged_in(Path(before)) if before else 0
-            self._state = load_loop(self._loop, Path(before))[0] if before else self._loop.init()
+            if before is None:
+                with timed() as elapsed:
+                    self._state, self._charged = self._loop.init(), 0
+                    self._seconds = elapsed()
+            else:
+                self._go_on_from(Path(before))
+        assert self._state is not None  # one of the two has made it
         return self._state
+
+    def _go_on_from(self, file: Path) -> dict[str, Any]:
+        """Take up a checkpoint's state; the notes that were saved with it."""
+        self._charged = charged_in(file)
+        self._state, notes = load_loop(self._loop, file)
+        self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
+        return notes
+
+    def _join(self) -> None:
+        """Go on from the point that the driver has named, once the trial has come that far."""
+        state, told = self._current(), joins(*self._named())
+        if told is None or not self._joined < told[0] <= self._charged:
+            return
+        self._state = joined(self._loop, state, load_state(told[1])[0])
+        self._joined = told[0]
 
     def _take_defaults_of(self, file: Path) -> None:
         """Begin anew under the defaults of then, where a checkpoint of an older format differs."""

@@ -15,12 +15,12 @@ from zotune.core.names import RUNNING
 from zotune.loop import Loop
 from zotune.objectives import Objective
 from zotune.study.points import combinations
-from zotune.study.racing import plan
+from zotune.study.racing import CHOOSES, plan
 from zotune.study.reserving import step_cost
 
-RACE, AUTO, PAID = "race", "auto", "grid"
+RACE, ALONE, AUTO, PAID = "race", "race without auto", "auto", "grid"
 WHOLE, HALF = "hindsight", "hindsight half"
-CONTESTANTS = (RACE, AUTO, PAID, HALF, WHOLE)
+CONTESTANTS = (RACE, ALONE, AUTO, PAID, HALF, WHOLE)
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,23 @@ def contest(case: Case) -> Outcome:
 def _each(case: Case, objective: Objective) -> Iterator[tuple[str, float]]:
     total = case.total
     configs = configurations(case, total)
-    steps = max(step_cost(config) for config in configs)
-    rungs = plan(total, len(configs), step=steps)
-    racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
-    yield RACE, race(racers, objective, rungs, total).best_loss
+    yield RACE, raced(configs, objective, total, auto=not objective.draws_batches)
+    yield ALONE, raced(configs, objective, total, auto=False)
     yield AUTO, zotune.minimize(objective, budget=total, progress=False).best_loss
     ends = [best_at(c, objective, (total // len(configs), total // 2, total)) for c in configs]
     for name, at in ((PAID, 0), (HALF, 1), (WHOLE, 2)):
         yield name, min(end[at] for end in ends)
+
+
+def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: bool) -> float:
+    """The lowest loss of a race of these, with or without the run that chooses everything."""
+    steps = max(step_cost(config) for config in configs)
+    rungs = plan(total, len(configs), step=steps, auto=auto)
+    racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
+    if rungs.auto is not None:
+        settings = CHOOSES | {"budget": rungs.auto, "report_every": rungs.every}
+        racers.append(parse_config(settings | {"count": EVALUATIONS}))
+    return race(racers, objective, rungs, total).best_loss
 
 
 def configurations(case: Case, total: int) -> list[Config]:

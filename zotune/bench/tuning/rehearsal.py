@@ -11,6 +11,7 @@ from zotune.core.account import Account
 from zotune.core.names import DIVERGED, RUNNING
 from zotune.core.state import State
 from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.study.racing import Plan, survivors
 from zotune.study.reserving import reserve_next
 from zotune.tune.grants import charged, limit
@@ -38,7 +39,7 @@ class Racer:
 
     @property
     def best_loss(self) -> float:
-        """The lowest loss, the mean over replicates."""
+        """The lowest loss, the mean over replicates; infinite before the first report."""
         return float("inf") if self.row is None else float(self.row["best_loss"])
 
     @property
@@ -65,7 +66,8 @@ def race(configs: Sequence[Config], objective: Any, plan: Plan, total: int) -> R
     """Race configurations on one objective, as ``search: {algorithm: race}`` does.
 
     Args:
-        configs: one for each racer, in the order of the study's trials.
+        configs: one for each racer, in the order of the study's trials; where the plan has
+            ``auto``, the last one chooses everything by itself.
         objective: what they minimise.
         plan: the rungs.
         total: what all replicates of all racers may spend together.
@@ -73,13 +75,27 @@ def race(configs: Sequence[Config], objective: Any, plan: Plan, total: int) -> R
     account = Account(limit=total)
     racers = {f"{at:05d}": Racer(f"{at:05d}", Loop(c, objective)) for at, c in enumerate(configs)}
     left = list(racers)
+    auto = [] if plan.final is None else [left.pop()]
     for rung, goal in enumerate(plan.rungs):
+        left += auto if rung == plan.final else []
         for name in left:
             _run(account, racers[name], goal)
         left = survivors({name: racers[name].loss for name in left}, plan.kept(rung))
     winner = racers[left[0]]
+    for racer in racers.values():
+        if racer is not winner:
+            account.release(racer.name)
+    _send_to_best_point(winner, racers)
     _run(account, winner, None)
     return Raced(account, racers, winner)
+
+
+def _send_to_best_point(winner: Racer, racers: Mapping[str, Racer]) -> None:
+    """Let the winner go on from the point with the lowest loss that any racer has seen."""
+    (best,) = survivors({name: racer.best_loss for name, racer in racers.items()}, 1)
+    donor = racers[best].state
+    if winner.state is not None and donor is not None and racers[best] is not winner:
+        winner.state = joined(winner.loop, winner.state, donor)
 
 
 def _run(account: Account, racer: Racer, goal: int | None) -> None:
