@@ -209,6 +209,7 @@ CLUSTER = """
     import ray, torch, zotune
     from ray import tune
     from ray.cluster_utils import Cluster
+    from tests.solo import untimed
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     extra = cluster.add_node(num_cpus=1)
