@@ -14,6 +14,7 @@ from rich.console import Console
 from tests.instrument import plain_study
 from zotune.cli import main
 from zotune.cli.run_command import Request, _conclude
+from zotune.cli.summary import Summary
 from zotune.study.launch import Launch
 
 STUDY = plain_study(
@@ -66,7 +67,7 @@ def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[
     outcome: Any = SimpleNamespace(
         launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
     )
-    _conclude(outcome, None, Request("mine"), Console(file=out, width=200))
+    _conclude(Summary.of(outcome), None, Request("mine"), Console(file=out, width=200))
     return out.getvalue().splitlines()
 
 
