@@ -92,10 +92,8 @@ def test_claims_of_the_study_are_judged_at_both_steps_from_the_records_alone(
     assert verdicts[0].verdict == "holds"
     folder, said = written_report
     assert "holds at the theory step: Averaging ends lowest with one query." in said
-    assert (
-        "| Averaging ends lowest with one query. | theory | holds | × 1"
-        in (folder / "report.md").read_text()
-    )
+    row = r"\| Averaging ends lowest with one query\. \| theory \| holds( †)? \| × 1"
+    assert re.search(row, (folder / "report.md").read_text())
 
 
 def _gaps(run: zotune.Run) -> np.ndarray[Any, Any]:
