@@ -36,6 +36,7 @@ DRIVER = """
         tuner = tune.Tuner.restore(storage + "/study", trainable=trainable)
     else:
         space = {"q": tune.grid_search([1, 6]), "budget": 900, "step": "constant", "eta": 0.05}
+        space |= {"estimator": "align", "update": "sgd"}
         tuner = tune.Tuner(
             trainable,
             param_space=space | {"curve": True},
@@ -104,7 +105,8 @@ def test_a_driver_killed_and_one_interrupted_leave_one_run_a_trial_and_each_poin
     assert set(found) == {"align q=1", "align q=6"}
     bowl = zotune.objective(lambda x: ((x - 1) ** 2).sum(), dim=6, L=2.0, optimum=0.0)
     for q in (1, 6):
-        alone = reported(bowl, q=q, budget=900, step="constant", eta=0.05)
+        told = {"estimator": "align", "update": "sgd", "step": "constant", "eta": 0.05}
+        alone = reported(bowl, q=q, budget=900, **told)
         for key, points in expected(alone).items():
             assert history(store, found[f"align q={q}"], key) == points
     (summary,) = runs(store, "drivers", "summary").values()

@@ -90,14 +90,15 @@ def test_an_estimated_smoothness_is_told_in_tables_reports_and_verdicts(
     own_file: Path, tmp_path: Path, store: str
 ) -> None:
     claims = [{"name": "blocks", "says": "Blocks help.", "not_rising": "q"}]
-    space = {"space": {"q": [2, 20]}, "fixed": {}, "replicates": 6, "claims": claims}
+    plain = {"estimator": "align", "update": "sgd", "step": "theory"}
+    space = {"space": {"q": [2, 20]}, "fixed": plain, "replicates": 6, "claims": claims}
     (tmp_path / "own.yaml").write_text(json.dumps(STUDY | space))
     told = ["run", str(tmp_path / "own.yaml"), "--import", str(own_file), "--json"]
     told += ["--tracking-uri", store, "--storage", str(tmp_path / "results")]
     done = CliRunner().invoke(main, told)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    run = reported(STUDY["problem"], q=2, budget=60, replicates=6)
+    run = reported(STUDY["problem"], q=2, budget=60, replicates=6, **plain)
     assert run.smoothness is not None
     assert found["best"][0]["smoothness"] == pytest.approx(float(run.smoothness.mean()))
     assert all(entry["smoothness_estimated"] for entry in found["best"])

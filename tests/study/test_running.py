@@ -24,7 +24,7 @@ from ray import tune
 import zotune
 from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
-from tests.instrument import minimize, plain_study
+from tests.instrument import INSTRUMENT, minimize, plain_study
 from tests.marked import marked, new_mark
 from tests.servers import Server, wait_for
 from tests.solo import reported, untimed
@@ -205,7 +205,7 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     assert sorted(recorded) == ["align q=1", "align q=12", "avg q=1", "avg q=12"]
     for run in recorded.values():
         settings = {"estimator": run.data.params["estimator"], "q": int(run.data.params["q"])}
-        alone = reported(SMALL["problem"], budget=96, replicates=2, **settings)
+        alone = reported(SMALL["problem"], budget=96, replicates=2, **{**INSTRUMENT, **settings})
         assert history(store, run, "loss") == [(row["spent"], row["loss"]) for row in alone.rows]
         assert json.loads(run.data.tags["zotune.final_losses"]) == alone.state.loss.tolist()
     (summary,) = runs(store, "mine", "summary").values()
@@ -325,7 +325,7 @@ def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_pa
         run = zotune.load_run(max(trial.glob("checkpoint_*")))
         assert isinstance(run, zotune.Run)
         settings = {"estimator": run.config.estimator, "q": run.config.q, "replicates": 2}
-        alone = reported(SMALL["problem"], budget=192, **settings)
+        alone = reported(SMALL["problem"], budget=192, **{**INSTRUMENT, **settings})
         assert torch.equal(run.x, alone.x)
         assert run.curve["loss"].tolist() == alone.curve["loss"].tolist()
         assert run.state.ledger.evaluations == alone.state.ledger.evaluations
@@ -599,7 +599,7 @@ def assert_undisturbed(launch: Path) -> None:
         trial = max(launch.glob(f"*_q{q}"), key=lambda folder: folder.stat().st_mtime)
         run = zotune.load_run(max(trial.glob("checkpoint_*")))
         settings = {k: SLOW[k] for k in ("budget", "report_every", "replicates")}
-        alone = reported(SLOW["problem"], q=q, **settings)
+        alone = reported(SLOW["problem"], **{**INSTRUMENT, **settings, "q": q})
         assert torch.equal(run.x, alone.x)
         assert untimed(run.rows) == alone.rows
         assert run.state.ledger == alone.state.ledger
