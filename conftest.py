@@ -12,9 +12,11 @@ import pytest
 # bfloat16 products do. The tests, and the processes that they start, do without.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
+from zotune.steps import STEPS
 from zotune.updates import UPDATES
 
 pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.servers"]
@@ -66,7 +68,7 @@ def _place(group: str | None) -> int:
 
 @pytest.fixture(autouse=True)
 def registries_are_left_as_they_were() -> Iterator[None]:
-    registries = (ESTIMATORS, DIRECTIONS, UPDATES, PROBLEMS)
+    registries = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
     before = [dict(registry._all()) for registry in registries]  # type: ignore[attr-defined]
     yield
     for registry, entries in zip(registries, before, strict=True):

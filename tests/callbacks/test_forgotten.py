@@ -20,7 +20,7 @@ ABOUT: dict[str, Any] = {"experiment": "mine", "tags": {}}
 
 
 def trial(name: str, q: int) -> Any:
-    config = {"problem": {"name": "quadratic"}, "budget": 100, "q": q}
+    config = {"problem": {"name": "quadratic"}, "estimator": "align", "budget": 100, "q": q}
     made = a_trial(zotune.ZOTrainable, config=config, evaluated_params={"q": q})
     made.trial_id = name
     return made

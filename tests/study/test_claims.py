@@ -23,9 +23,7 @@ GOOD = """\
 name: mine
 problem: {name: quadratic, dim: 30}
 budget: 300
-count: directions
 replicates: 15
-fixed: {update: sgd, step: theory}
 space:
   estimator: [avg, align]
   q: [1, 10, 30]
@@ -40,6 +38,8 @@ claims:
     says: Projection wants the full block.
     compare: {lower: {q: largest}, higher: {q: smallest}}
     where: {estimator: align}
+count: directions
+fixed: {update: sgd, step: theory}
 """
 
 

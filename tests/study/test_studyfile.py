@@ -161,7 +161,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:13: search.algorithm 'gird' is not known (did you mean 'grid'?); "
         "known: grid, optuna, race, random",
         "mine.yaml:13: 'trial' is not a key of search (did you mean 'trials'?); "
-        "keys: algorithm, trials",
+        "keys: algorithm, trials, auto",
         "mine.yaml:14: stop.plateau must be greater than or equal to 1, got 0",
     ]
 

@@ -36,7 +36,7 @@ def result(trial: str, loss: float, spent: int = 50, **config: Any) -> Any:
 
 
 def summary(*results: Any, study: Study = STUDY, interrupted: bool = False) -> Summary:
-    launch = SimpleNamespace(study=study, notes={})
+    launch = SimpleNamespace(study=study, notes={}, folder=Path("nowhere"))
     outcome: Any = SimpleNamespace(launch=launch, results=list(results), interrupted=interrupted)
     return Summary.of(outcome)
 
@@ -86,6 +86,9 @@ def test_what_all_trials_spent_is_told_with_what_was_only_looked_at_and_made_aga
     (tmp_path / "result.json").write_text(rows)
     found = summary(one, other)
     assert asdict(found.spending) == {
+        "total": None,
+        "before": 0,
+        "reserved": 0,
         "trials": 2,
         "charged": 3 * 70,
         "evaluations": 3 * 72,

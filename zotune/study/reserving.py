@@ -72,10 +72,10 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
         spent: by now.
         fresh: whether curvature may be probed first, as at the start.
 
-    >>> reach(parse_config({"budget": 100, "q": 4, "report_every": 10, "L": 1}), 12)
-    20
-    >>> reach(parse_config({"budget": 100, "q": 4, "report_every": 10, "L": 1}))
-    12
+    >>> plain = {"estimator": "avg", "q": 4, "update": "sgd", "L": 1, "count": "directions"}
+    >>> config = parse_config(plain | {"budget": 100, "report_every": 10})
+    >>> reach(config), reach(config, 12)
+    (12, 20)
     """
     ends = [_end(config, spent)]
     if fresh and STEPS[config.step].needs_smoothness and config.L is None:
