@@ -148,3 +148,22 @@ def test_nothing_outlives_a_parent_that_is_killed(family: list[str]) -> None:
     parent.kill()
     parent.wait()
     wait_for(lambda: marked(mark) == [])
+
+
+def test_a_signal_while_a_class_is_created_is_a_keyboard_interrupt() -> None:
+    class Slow:
+        def __set_name__(self, owner: type, name: str) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt), stoppable() as stop:
+        type("Imported", (), {"attribute": Slow()})
+    assert stop.number == signal.SIGTERM
+
+
+def test_other_errors_of_a_class_that_is_created_stay_what_they_are() -> None:
+    class Broken:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise ValueError("no name")
+
+    with pytest.raises((RuntimeError, ValueError), match=r"no name|__set_name__"), stoppable():
+        type("Imported", (), {"attribute": Broken()})

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.cli.summary import Summary, verdict_table
-from zotune.core.processes import signals_held
+from zotune.core.processes import signals_held, unwrapped_interrupts
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.study.capacity import require_capacity_here
@@ -106,9 +106,10 @@ def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
         try:
             with signals_held():  # once its folder is there, we can say how to go on
                 launch = kept.enter_context(opened)
-            launch = with_store(launch, request.tracking_uri)
-            _introduce(launch, console)
-            outcome = _run(launch, request, console)
+            with unwrapped_interrupts():
+                launch = with_store(launch, request.tracking_uri)
+                _introduce(launch, console)
+                outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             if launch is not None:
                 _say(console, f"interrupted. To go on: {_resume(request, launch)}")

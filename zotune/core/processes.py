@@ -70,6 +70,20 @@ def signals_held() -> Iterator[None]:
 
 
 @contextmanager
+def unwrapped_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Python 3.11 has wrapped one into a RuntimeError.
+
+    It does so where a class is created, as imports do, and a ``__set_name__`` is interrupted.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
+
+
+@contextmanager
 def handled(handler: Handler) -> Iterator[Callable[[], None]]:
     """Handle the signals in the main thread; elsewhere nothing changes.
 
@@ -96,7 +110,8 @@ def handled(handler: Handler) -> Iterator[Callable[[], None]]:
 
     listen()
     try:
-        yield listen
+        with unwrapped_interrupts():
+            yield listen
     finally:
         for number in ours:
             signal.signal(number, before[number] or signal.SIG_DFL)
