@@ -7,7 +7,9 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from zotune.callbacks.answers import StoreError
@@ -20,7 +22,13 @@ from zotune.callbacks.spool import (
     read_json,
     read_records,
 )
-from zotune.callbacks.stores import resolve_uri, with_credentials, without_credentials
+from zotune.callbacks.stores import (
+    database_of,
+    open_client,
+    resolve_uri,
+    with_credentials,
+    without_credentials,
+)
 from zotune.callbacks.tracking import Delivery
 from zotune.errors import ZotuneError
 
@@ -120,14 +128,15 @@ def _told(error: Exception) -> str:
     return without_credentials(named)[:500]
 
 
-def main(folder: str) -> None:
+def main(folder: str | None = None) -> None:
     """The child process of ``MLflowCurves``; the store's address comes by the environment.
 
-    It lives as long as the writer of the spool. When that has died, it delivers what is on disk and
+    Unless the spool is named, it opens the store and reads the name from its standard input. It
+    lives as long as the writer of the spool. When that has died, it delivers what is on disk and
     ends, at the latest a minute after the store has taken something; ``zotune sync`` does the rest.
     """
     gc.set_threshold(200_000, 20, 50)  # a store makes many small objects; a quarter faster
-    spool = Path(folder)
+    spool = Path(folder) if folder is not None else _named_spool()
     delivery = Delivery(spool, resolve_uri())
     threading.Thread(target=_end_orphan, args=(delivery,), daemon=True).start()
     while True:
@@ -136,6 +145,24 @@ def main(folder: str) -> None:
                 deliver(delivery, give_up=ORPHANED, follow=True)
                 return
         time.sleep(POLL)
+
+
+def _named_spool() -> Path:
+    """The spool that the writer names; before that, a store that is a file is opened."""
+    _open_store()
+    name = sys.stdin.buffer.readline().rstrip(b"\n")
+    if not name:  # the writer has died, or wants nothing delivered
+        os._exit(0)
+    return Path(os.fsdecode(name))
+
+
+def _open_store() -> None:
+    """Import MLflow, and make the tables of a sqlite store; what fails is tried again, and told."""
+    with suppress(Exception):
+        uri = resolve_uri()
+        import_module("mlflow.tracking")
+        if database_of(uri) is not None:
+            open_client(uri)
 
 
 def _end_orphan(delivery: Delivery) -> None:
@@ -149,4 +176,4 @@ def _end_orphan(delivery: Delivery) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

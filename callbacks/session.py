@@ -8,8 +8,6 @@ import platform
 import re
 import secrets
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from zotune.callbacks.deliverer import Deliverer, deliverer_for
 from zotune.callbacks.journal import Journal
 from zotune.callbacks.records import POINTS
 from zotune.callbacks.spool import (
@@ -31,7 +30,7 @@ from zotune.callbacks.spool import (
     read_json,
     read_records,
 )
-from zotune.callbacks.stores import QUIET, URI, scheme_of, without_credentials
+from zotune.callbacks.stores import scheme_of, without_credentials
 from zotune.core.names import STUDY_FILE
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Session:
     journal: Journal
     uri: str
     """With its credentials; it goes to the deliverer by the environment, and nowhere else."""
-    _child: subprocess.Popen[bytes] | None = None
+    _deliverer: Deliverer | None = None
     _looked: float = field(default=0.0)
     _started: float = field(default=-AGAIN)
 
@@ -144,24 +143,12 @@ class Session:
         if now - self._looked < LOOK:
             return
         self._looked = now
-        if self._child is None or (self._child.poll() is not None and now - self._started > AGAIN):
-            self._start()
-
-    def _start(self) -> None:
-        import zotune
-
-        root = str(Path(zotune.__file__).parent.parent)
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        told = {URI: self.uri, "PYTHONPATH": os.pathsep.join(paths)}
-        self._started = time.monotonic()
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "zotune.callbacks.delivery", str(self.spool.folder)],
-            env={**QUIET, **os.environ, **told},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the study
-        )
+        running = self._deliverer is not None and self._deliverer.code is None
+        if not running and now - self._started > AGAIN:
+            self._end_deliverer()
+            self._started = now
+            self._deliverer = deliverer_for(self.uri)
+            self._deliverer.deliver(self.spool.folder)
 
     def finish(self, seconds: float) -> None:
         """Wait for the delivery, so long at most, and say what is left.
@@ -174,7 +161,7 @@ class Session:
                 self.look()
                 time.sleep(0.05)
         finally:
-            self._end_child()
+            self._end_deliverer()
             self.spool.close()
         if not self.is_delivered():
             logger.warning(self.left())
@@ -194,7 +181,7 @@ class Session:
 
     def is_delivered(self) -> bool:
         """Whether the deliverer has ended, with everything delivered and nothing refused."""
-        if self._child is None or self._child.poll() != 0:
+        if self._deliverer is None or self._deliverer.code != 0:
             return False
         told = read_json(self.spool.folder / DELIVERED)
         return told.get("offset") == self.spool.size and not told.get("problem")
@@ -204,11 +191,9 @@ class Session:
         told = read_json(self.spool.folder / DELIVERED)
         return bool(told.get("absent")) and told.get("seen") == self.spool.size
 
-    def _end_child(self) -> None:
-        if self._child is not None:
-            if self._child.poll() is None:
-                self._child.kill()
-            self._child.wait()
+    def _end_deliverer(self) -> None:
+        if self._deliverer is not None:
+            self._deliverer.end()
 
     def left(self) -> str:
         """One short line: what has not been delivered, why, and what to type."""

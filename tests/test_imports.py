@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,14 +37,19 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield "callbacks", path
 
 
+ABOVE = "zotune.reporting.plots"
+"""What results draw themselves with, when a picture is asked for."""
+
+
 def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines and rooms of all imports but those for the type checker alone."""
+    """Lines and rooms of all imports, late ones too, but those for the type checker alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = {
         id(inside)
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inside in ast.walk(node)
+        for statement in node.body
+        for inside in ast.walk(statement)
     }
     for node in ast.walk(tree):
         if id(node) in for_types:
@@ -52,6 +59,9 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "LazyModule":
+            names = [ast.literal_eval(node.args[0])]
+            names = [name for name in names if name != ABOVE]
         for name in names:
             parts = name.split(".")
             if parts[0] == "zotune" and len(parts) > 1:
@@ -75,3 +85,15 @@ def test_imports_point_downwards_only() -> None:
 
 def test_the_hallway_is_short() -> None:
     assert len(list((ROOT / "zotune").glob("*.py"))) <= 12
+
+
+def test_a_driver_waits_neither_for_torch_nor_for_mlflow() -> None:
+    code = (
+        "import sys; from zotune.cli import run_command\n"
+        "from zotune.callbacks import MLflowCurves, Progress\n"
+        "from zotune.study.model import load_study; from zotune.study.tuning import param_space\n"
+        "param_space(load_study('smoke'))\n"
+        "sys.exit(' '.join({'torch', 'mlflow', 'matplotlib'} & {*sys.modules}))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told.stderr.strip() == ""

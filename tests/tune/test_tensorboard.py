@@ -13,6 +13,7 @@ from tensorboardX.proto.event_pb2 import Event
 import zotune
 from tests.instrument import INSTRUMENT
 from tests.tune.conftest import Fit
+from zotune.callbacks.event_files import EventFiles
 
 CONFIG: dict[str, Any] = {
     **INSTRUMENT,
@@ -50,3 +51,16 @@ def test_tensorboard_shows_the_rows_of_a_trial_against_what_it_has_spent(
     for key in ("loss", "best_loss", "gap", "loss_std", "evaluations"):
         expected = dict(zip(rows["spent"], rows[key], strict=True))
         assert scalars[f"ray/tune/{key}"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_study_writes_event_files_where_there_is_a_tensorboard_to_read_them(
+    fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    found = (lambda name: object()) if installed else (lambda name: None)
+    monkeypatch.setattr("zotune.callbacks.event_files.find_spec", found)
+    (result,) = fit(zotune.ZOTrainable, CONFIG, callbacks=[EventFiles()])
+    files = [*tmp_path.rglob("events.out.tfevents.*")]
+    assert len(files) == installed
+    steps = {event.step for file in files for event in events(file) if event.summary.value}
+    assert steps == ({*result.metrics_dataframe["spent"]} if installed else set())

@@ -63,12 +63,15 @@ def report(request: Request) -> None:
 
 
 def report_on(launch: Launch, tracking_uri: str) -> Path:
-    """Write the report of one launch into its folder, attach it, and return its page."""
+    """Write the report of one launch into its folder, attach it, and return its page.
+
+    Figures for LaTeX are left to ``zotune report``: at the end of a launch somebody is waiting.
+    """
     store = Store.open(tracking_uri)
     records = store.read(launch.study.name, [launch.id])
     _require_curves(records)
     folder = launch.folder / REPORT
-    build(records).write(folder)
+    build(records).write(folder, for_latex=False)
     store.attach(records[0], folder)
     return folder / PAGE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,10 +103,11 @@ def _launch(study: Study, known: list[Launch], request: Request) -> AbstractCont
     return new_launch(study, request.storage)
 
 
-def _callbacks(study: Study, request: Request) -> list[object]:
+def _callbacks(study: Study, request: Request) -> Iterator[object]:
     from zotune.callbacks import Progress
 
-    return [Progress(), *curves(study, request.tracking_uri)]
+    yield Progress()
+    yield from curves(study, request.tracking_uri)
 
 
 def _conclude(request: Request, launches: Sequence[Launch]) -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
@@ -79,12 +81,13 @@ def run(request: Request) -> int:
     silence()
     console = Console(stderr=request.as_json)
     with answer_kept(request.as_json):
-        summary, figure = _summary(request, console)
+        summary = _summary(request, console)
     outcome = summary.outcome
     if request.as_json:
+        figure = summary.draw() if request.report else None
         print(json.dumps(summary.as_dict(figure), indent=2, ensure_ascii=False, default=str))
     else:
-        _conclude(summary, figure, request, console)
+        _conclude(summary, request, console)
     if outcome.interrupted:
         again = _resume(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -92,8 +95,8 @@ def run(request: Request) -> int:
     return SOME_FAILED if outcome.results.errors else DONE
 
 
-def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
-    """What became of the launch, and its figure."""
+def _summary(request: Request, console: Console) -> Summary:
+    """What became of the launch."""
     from zotune.callbacks.machine_load import wants_metrics
 
     for place in request.imports:
@@ -115,10 +118,9 @@ def _summary(request: Request, console: Console) -> tuple[Summary, Path | None]:
                 _say(console, f"interrupted. To go on: {_resume(request, launch)}")
             raise
     summary = Summary.of(outcome)
-    figure = summary.draw() if request.report else None
     for trial in summary.failed:
         _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
-    return summary, figure
+    return summary
 
 
 def _launch(request: Request) -> AbstractContextManager[Launch]:
@@ -190,18 +192,16 @@ def skipped_lines(study: Study) -> list[str]:
 
 
 def _run(launch: Launch, request: Request, console: Console) -> Outcome:
-    from zotune.callbacks import Progress
-
-    study, watched = launch.study, request.system_metrics or None
-    recorded = curves(study, known_store(launch), system_metrics=watched)
+    study = launch.study
     most = "" if study.total is None else f", {study.total} in all"
     trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
+    importing = threading.Thread(target=_import_for_report, daemon=True)
     with displayed(console, title):
         try:
             return run_launch(
                 launch,
-                callbacks=[Progress(), *recorded],
+                callbacks=_callbacks(launch, request, importing),
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )
@@ -212,6 +212,27 @@ def _run(launch: Launch, request: Request, console: Console) -> Outcome:
                 f"no Ray cluster answers at {request.address}: {str(error).splitlines()[0]}; "
                 "check --address, or leave it out to use this machine"
             ) from None
+        finally:
+            if importing.ident is not None:
+                importing.join()
+
+
+def _import_for_report() -> None:
+    """What the end of a launch needs and takes seconds, while its trials start."""
+    for module in ("torch", "mlflow.tracking", "zotune.reporting.figures"):
+        with suppress(Exception):  # whoever needs it is told
+            import_module(module)
+
+
+def _callbacks(launch: Launch, request: Request, importing: threading.Thread) -> Iterator[object]:
+    """What watches the launch, made when Ray has been started: it needs Tune's slow import."""
+    from zotune.callbacks import Progress
+
+    yield Progress()
+    watched = request.system_metrics or None
+    yield from curves(launch.study, known_store(launch), system_metrics=watched)
+    if request.report:
+        importing.start()
 
 
 @contextmanager
@@ -226,7 +247,7 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(summary: Summary, figure: Path | None, request: Request, console: Console) -> None:
+def _conclude(summary: Summary, request: Request, console: Console) -> None:
     outcome, launch = summary.outcome, summary.outcome.launch
     verdicts, why_none = summary.verdicts
     if summary.best:
@@ -240,7 +261,7 @@ def _conclude(summary: Summary, figure: Path | None, request: Request, console: 
     for line in total_lines(launch.study, summary.spending, summary.left_out):
         _say(console, line)
     _say(console, f"records: {launch.folder}")
-    if figure is not None:
+    if request.report and (figure := summary.draw()) is not None:
         _say(console, f"figure: {figure}")
     for line in _places(request, outcome):
         _say(console, line)

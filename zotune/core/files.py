@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import torch
-from torch import Tensor
-
-_DTYPES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.bool: "BOOL",
-}
+from typing import BinaryIO
 
 
 @contextmanager
@@ -41,26 +28,4 @@ def write_whole(path: Path, content: bytes) -> Path:
     """Write a file that is whole or not there."""
     with written_whole(path) as file:
         file.write(content)
-    return path
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Path:
-    """A safetensors file, one tensor after the other: no second copy of the weights in memory."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    end = 0
-    for name, tensor in tensors.items():
-        start, end = end, end + tensor.numel() * tensor.itemsize
-        header[name] = {
-            "dtype": _DTYPES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with written_whole(path) as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            flat = tensor.detach().cpu().contiguous()
-            flat = flat.as_strided((flat.numel(),), (1,))  # one number may have any stride
-            flat.view(torch.uint8).numpy().tofile(file)
     return path

@@ -159,14 +159,13 @@ class Drawing:
             "points": [[_round(x), _round(height - y), said] for x, y, said in kept],
         }
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write a PNG, an SVG, and a PDF for LaTeX."""
+    def save(self, folder: Path, *, for_latex: bool = True) -> list[Path]:
+        """Write a PNG, an SVG, and a PDF for LaTeX if that is wanted."""
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg", "pdf")]
-        self.save_as(paths[0])
-        paths[1].write_text(self.svg, encoding="utf-8")
-        self.save_for_latex(paths[2])
-        return paths
+        png, svg, pdf = (folder / f"{self.name}.{kind}" for kind in ("png", "svg", "pdf"))
+        self.save_as(png)
+        svg.write_text(self.svg, encoding="utf-8")
+        return [png, svg, *([self.save_for_latex(pdf)] if for_latex else [])]
 
     def save_for_latex(self, path: Path) -> Path:
         """Write a PDF as wide as a column, or as two where there are several panels."""

@@ -77,10 +77,11 @@ class Report:
     spending: dict[str, Spending]
     """What each launch spent in all."""
 
-    def write(self, folder: Path) -> list[Path]:
-        """Write figures, tables, the text and the page."""
+    def write(self, folder: Path, *, for_latex: bool = True) -> list[Path]:
+        """Write figures, tables, the text and the page; figures for LaTeX double the time."""
         folder.mkdir(parents=True, exist_ok=True)
-        written = [path for s in self.sections for d in s.drawings for path in d.save(folder)]
+        drawings = [drawing for section in self.sections for drawing in section.drawings]
+        written = [path for one in drawings for path in one.save(folder, for_latex=for_latex)]
         self.curves.to_csv(folder / CURVES, index=False)
         self.table.to_csv(folder / TABLE, index=False)
         said = (self.title, self.sections)

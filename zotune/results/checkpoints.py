@@ -8,20 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zotune._lazy import LazyModule
 from zotune.callbacks.records import INTERRUPTED, MACHINERY, STOPPED, last_line, numbers_of
 from zotune.config import Config, parse_config
-from zotune.core.curve import together
 from zotune.core.names import RUNNING
 from zotune.core.spending import repeated
 from zotune.errors import ConfigError
 from zotune.results.trial import FAILED, Course, Trial, with_end
-from zotune.runs.run import Run, load_run, run_at
 from zotune.study.points import label, place, setting
 
 if TYPE_CHECKING:
     from ray import tune
 
+    from zotune.core import curve as curves
+    from zotune.runs import run as runs
+    from zotune.runs.run import Run
     from zotune.study.running import Outcome
+else:  # a launch that has ended is told from its rows; torch is for its curves
+    curves = LazyModule("zotune.core.curve")
+    runs = LazyModule("zotune.runs.run")
 
 REPORTS = "result.json"
 """In a trial's folder: its rows, a line each."""
@@ -39,7 +44,7 @@ def from_run(run: Run, name: str = "") -> Trial:
 
 def from_checkpoint(path: Path) -> Trial:
     """The trial of a checkpoint's file."""
-    return from_run(run_at(path), str(path))
+    return from_run(runs.run_at(path), str(path))
 
 
 def from_outcome(outcome: Outcome) -> list[Trial]:
@@ -108,11 +113,11 @@ def _course_of_result(result: tune.Result, row: Mapping[str, Any]) -> Course:
 
     if result.checkpoint is None:
         return Course(pd.DataFrame({"spent": [], "loss": [], "loss_std": []}))
-    return _course(load_run(result), row)
+    return _course(runs.load_run(result), row)
 
 
 def _course(run: Run, row: Mapping[str, Any]) -> Course:
     points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1, how="all")
-    last = together([lane.curve[-1] for lane in run.state.lanes])
+    last = curves.together([lane.curve[-1] for lane in run.state.lanes])
     losses = tuple(last.tensors["loss"].tolist())
     return Course(with_end(points, row, run.status), losses, run.minimum)

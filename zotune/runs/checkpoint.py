@@ -18,8 +18,8 @@ from torch import Tensor
 from zotune.config import Config
 from zotune.core.budget import DIRECTIONS, Ledger
 from zotune.core.curve import Curve
-from zotune.core.files import write_tensors
 from zotune.core.state import LaneState, State
+from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError
 from zotune.iterates.weights import WEIGHTS
 from zotune.loop import Loop

@@ -13,9 +13,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from zotune.config import Config, parse_config
-from zotune.core.files import write_tensors
 from zotune.core.names import RUNNING
 from zotune.core.state import LaneState, State
+from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError, ConfigError
 from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop

@@ -15,23 +15,10 @@ from zotune.config import Config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.shares import checked_share
 
 if TYPE_CHECKING:
     from zotune.evaluators.ray_workers import RayWorkers
-
-SHARE = {"cpu": 1.0, "gpu": 0.0}
-"""What a worker gets unless told otherwise."""
-
-
-def checked_share(worker: Mapping[str, float] | None) -> dict[str, float]:
-    """What a worker gets of the machine, or one line that says what is wrong with it."""
-    for key, value in (worker or {}).items():
-        good = not isinstance(value, bool) and isinstance(value, int | float) and value >= 0
-        if key not in SHARE or not good:
-            raise ConfigError(
-                f"worker must be numbers of cpu and gpu, such as {{'cpu': 0.5}}, got {worker!r}"
-            )
-    return SHARE | dict(worker or {})
 
 
 @contextmanager

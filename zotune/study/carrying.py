@@ -9,16 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from zotune._lazy import LazyModule
 from zotune.core.names import STATE_FILE
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
-from zotune.runs.checkpoint import charged_in
-from zotune.runs.run import load_run
 from zotune.study.model import Study
 from zotune.study.points import setting
 from zotune.study.shape import GRID, RACE
+
+if TYPE_CHECKING:
+    from zotune.runs import checkpoint as checkpoints
+    from zotune.runs import run as runs
+else:  # most launches go on from none
+    checkpoints = LazyModule("zotune.runs.checkpoint")
+    runs = LazyModule("zotune.runs.run")
 
 
 def carried(folder: Path, study: Study) -> dict[str, str]:
@@ -32,14 +38,16 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
     for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
         for checkpoint in sorted(trial.glob("checkpoint_*"), reverse=True):
             try:
-                config = load_run(checkpoint).config
+                config = runs.load_run(checkpoint).config
             except CheckpointError:
                 continue  # cut short by a kill; the one before it is whole
             problem = complete_problem({**study.config["problem"], **config.problem})
             identity = config.model_copy(update={"problem": problem}).identity
             newest = checkpoint / STATE_FILE
             before = found.get(identity)  # of a trial that Tune had lost, and began anew
-            if before is None or charged_in(newest) > charged_in(Path(before)):
+            if before is None or checkpoints.charged_in(newest) > checkpoints.charged_in(
+                Path(before)
+            ):
                 found[identity] = str(newest)
             break
     return found
@@ -97,7 +105,7 @@ def only_best(study: Study, folder: Path, budget: int | None) -> Study:
         folder: of the launch.
         budget: what the trial may have spent in the end, a replicate.
     """
-    run = load_run(folder)
+    run = runs.load_run(folder)
     if budget is None or budget <= run.spent:
         raise ConfigError(
             f"--only {BEST} needs --budget, more than the {run.spent} that the best trial has "

@@ -248,11 +248,16 @@ class Study(Shape):
         """
         from zotune.study.launch import new_launch
         from zotune.study.result_grid import of_study
-        from zotune.study.running import curves, run_launch
+        from zotune.study.running import curves, run_launch, store_of, with_store
 
-        recorded = [*callbacks, *curves(self, tracking_uri)]
+        def watching() -> Iterator[Any]:
+            yield from callbacks
+            yield from curves(self, tracking_uri)
+
+        store_of(tracking_uri)  # one that cannot be is refused before anything is written
         with new_launch(self, Path(storage_path)) as launch:
-            outcome = run_launch(launch, callbacks=recorded, address=address)
+            launch = with_store(launch, tracking_uri)
+            outcome = run_launch(launch, callbacks=watching(), address=address)
         if outcome.signal not in (0, signal.SIGINT):
             raise KeyboardInterrupt
         return of_study(outcome.results)

@@ -17,7 +17,14 @@ from importlib import import_module
 from zotune.clusters.own_ray import own_ray, quiet_ray, silence, started
 from zotune.clusters.tokens import cluster_token
 
-__all__ = ["answer_kept", "local_ray", "quiet_optuna", "ray_running", "silence"]
+__all__ = [
+    "answer_kept",
+    "callbacks_uncounted",
+    "local_ray",
+    "quiet_optuna",
+    "ray_running",
+    "silence",
+]
 
 
 @contextmanager
@@ -72,6 +79,25 @@ def _joining(cluster: str) -> AbstractContextManager[None]:
     from zotune.study.reaching import AUTO
 
     return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
+
+
+@contextmanager
+def callbacks_uncounted() -> Iterator[None]:
+    """Tune counts callbacks for its telemetry, which is off, and imports MLflow for it: seconds.
+
+    What a later Ray no longer has is passed over.
+    """
+    from ray.air._internal import usage
+
+    counted = usage.__dict__.get("tag_callbacks")
+    if counted is None:
+        yield
+        return
+    usage.tag_callbacks = lambda callbacks: False
+    try:
+        yield
+    finally:
+        usage.tag_callbacks = counted
 
 
 def answer_kept(wanted: bool) -> AbstractContextManager[object]:

@@ -11,7 +11,6 @@ from zotune.config import Config, parse_config
 from zotune.core.account import Account
 from zotune.core.budget import DIRECTIONS, Budget
 from zotune.core.differences import get_difference
-from zotune.loop.curvature import probes_for, probing_cost
 from zotune.steps import AUTO, STEPS
 from zotune.study.points import dimension, over_weights
 from zotune.tune.trainables import plain
@@ -79,6 +78,8 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
     """
     ends = [_end(config, spent)]
     if fresh and STEPS[config.step].needs_smoothness and config.L is None:
+        from zotune.loop.curvature import probes_for, probing_cost  # with torch
+
         most = _resolved(config).block_rule.most
         directions, evaluations = probing_cost(probes_for(most, config.budget))
         ends.append(

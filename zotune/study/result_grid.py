@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ray.tune import ResultGrid
 
 from zotune._lazy import LazyModule
-from zotune.runs.run import Run, load_run
 
 if TYPE_CHECKING:
     from zotune.reporting.drawing import Drawing
+    from zotune.runs import run as runs
+    from zotune.runs.run import Run
+else:
+    runs = LazyModule("zotune.runs.run")
 
 plots: Any = LazyModule("zotune.reporting.plots")
 """Draws results; it stands above this package, and is imported when a picture is asked for."""
@@ -28,7 +31,7 @@ class StudyResults(ResultGrid):
     @property
     def best(self) -> Run:
         """The run with the lowest final loss."""
-        return load_run(self.get_best_result("loss", "min"))
+        return runs.load_run(self.get_best_result("loss", "min"))
 
     def plot(self) -> Drawing:
         """Curves of the best of each estimator and q, in the report's style."""
@@ -42,7 +45,7 @@ class StudyResults(ResultGrid):
     def _runs(self) -> Iterator[Run]:
         for at in range(len(self)):
             if self[at].checkpoint is not None:
-                yield load_run(self[at])
+                yield runs.load_run(self[at])
 
 
 def of_study(results: ResultGrid) -> StudyResults:

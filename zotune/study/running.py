@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from zotune.callbacks.deliverer import prepared
 from zotune.core.account import spent_in
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Stop, handled
 from zotune.study.capacity import too_large
 from zotune.study.launch import Launch, LaunchError
-from zotune.study.quiet import ray_running
+from zotune.study.quiet import callbacks_uncounted, ray_running
 
 if TYPE_CHECKING:
     from ray import tune
@@ -142,7 +143,7 @@ def curves(
 def run_launch(
     launch: Launch,
     *,
-    callbacks: Sequence[Any] = (),
+    callbacks: Iterable[Any] = (),
     address: str | None = None,
     resume: bool = False,
 ) -> Outcome:
@@ -150,16 +151,18 @@ def run_launch(
 
     Args:
         launch: held by this process.
-        callbacks: Tune callbacks; a resumed launch has those it was started with.
+        callbacks: Tune callbacks, asked for when Ray has been started; a resumed launch has those
+            it was started with.
         address: of a running cluster; this machine, or the Ray of this process, unless given.
         resume: continue where it was left.
     """
     try:
-        with interruptible() as interrupt, ray_running(address):
+        with interruptible() as interrupt, prepared(_store(launch)), ray_running(address):
             interrupt.listen()
             tuner = _tuner(launch, callbacks, resume)
             start = monotonic()
-            results = tuner.fit()
+            with callbacks_uncounted():
+                results = tuner.fit()
             seconds, stopped = monotonic() - start, interrupt.number
     except (KeyboardInterrupt, SystemExit):  # the latter by Ray, of a SIGTERM while it starts
         launch.record(INTERRUPTED)
@@ -168,7 +171,12 @@ def run_launch(
     return Outcome(launch, results, bool(stopped), seconds, stopped)
 
 
-def _tuner(launch: Launch, callbacks: Sequence[Any], resume: bool) -> tune.Tuner:
+def _store(launch: Launch) -> str | None:
+    """The store that a launch is recorded in; None where there is none, or none is known yet."""
+    return store_of(known_store(launch)) if STORE in launch.notes else None
+
+
+def _tuner(launch: Launch, callbacks: Iterable[Any], resume: bool) -> tune.Tuner:
     """The launch's Tuner: as it was saved, or a new one."""
     from zotune.study.carrying import carried
     from zotune.study.tuning import build_tuner
@@ -184,7 +192,7 @@ def _tuner(launch: Launch, callbacks: Sequence[Any], resume: bool) -> tune.Tuner
         launch.study,
         storage_path=launch.storage,
         name=launch.id,
-        callbacks=callbacks,
+        callbacks=[*callbacks],
         carried=known,
         before=_spent_before(launch),
     )

@@ -247,6 +247,8 @@ def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
 
 def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
     try:
+        if _is_usual(problem):
+            return
         settings = PROBLEMS[problem["name"]].settings_of(problem)
         if settings is not None:
             settings.check()
@@ -258,6 +260,22 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
         keys = [key for key in problem if f"problem.{key}" in str(error)]
         text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"
         yield Complaint(("problem", *keys[:1]), text)
+
+
+def _is_usual(problem: Mapping[str, Any]) -> bool:
+    """Whether a problem of ours differs from its defaults in size and instance at most.
+
+    Nothing can be wrong with it, and torch need not be imported to find that out.
+    """
+    if problem["name"] in PROBLEMS.own:
+        return False
+    usual = PROBLEMS[problem["name"]].options
+    least = {"dim": 1, "seed": 0}
+    return all(
+        (type(value) is int and value >= least[key]) if key in least else value == usual[key]
+        for key, value in problem.items()
+        if key != "name"
+    )
 
 
 def _small(value: Any) -> Any:

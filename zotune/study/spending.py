@@ -19,7 +19,6 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from zotune.config import Config
 from zotune.core.account import Account
 from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
-from zotune.runs.checkpoint import charged_in
 from zotune.study.reserving import (
     identity_of,
     reserve_next,
@@ -97,7 +96,11 @@ def starts_at(trial: Trial, config: Config, carried: Mapping[str, str]) -> int:
     if saved is not None and saved.metrics:
         return int(saved.metrics.get(CHARGED, 0))
     before = carried.get(config.identity)
-    return charged_in(Path(before)) if before else 0
+    if before is None:
+        return 0
+    from zotune.runs.checkpoint import charged_in  # with torch, which few drivers need
+
+    return charged_in(Path(before))
 
 
 def experiment_of(trial: Trial) -> str:

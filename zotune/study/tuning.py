@@ -185,6 +185,7 @@ def build_tuner(
     ``before`` is what an earlier launch, from which this one goes on, has spent of the total.
     """
     from zotune.callbacks import FailFast, PacedCheckpoints
+    from zotune.callbacks.event_files import EventFiles
 
     name = name or launch_id()
     folder = (storage_path / study.name / name).absolute()
@@ -210,7 +211,7 @@ def build_tuner(
             name=name,
             storage_path=str(folder.parent),
             verbose=0,
-            callbacks=[*reserves, *callbacks, PacedCheckpoints(), FailFast()],
+            callbacks=[*reserves, *callbacks, PacedCheckpoints(), FailFast(), EventFiles()],
             stop=stopper(study, folder),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=kept, checkpoint_at_end=True),
             failure_config=tune.FailureConfig(max_failures=RETRIES),

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 
-from zotune.core.state import State
-from zotune.loop import Loop
-from zotune.loop.lane import Lane
+if TYPE_CHECKING:
+    from zotune.core.state import State
+    from zotune.loop import Loop
 
 
 def grant(experiment: str, trial: str, upto: int) -> None:
@@ -77,6 +77,8 @@ def limit(loop: Loop, upto: int | None) -> None:
     A replicate that chooses everything by itself plans with its whole budget, which was reserved
     before it began.
     """
+    from zotune.loop.lane import Lane
+
     for lane in loop.lanes:
         if isinstance(lane, Lane):
             budget: Any = lane.budget

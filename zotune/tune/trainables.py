@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
+from zotune._lazy import LazyModule
 from zotune.config import Config, parse_config
 from zotune.core.clock import timed
 from zotune.core.names import (
@@ -24,9 +24,6 @@ from zotune.core.names import (
     RUNNING,
     STATE_FILE,
 )
-from zotune.core.state import State
-from zotune.loop import Loop
-from zotune.loop.joining import joined
 from zotune.objectives import (
     AnyObjective,
     Objective,
@@ -34,20 +31,28 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.checkpoint import (
-    charged_in,
-    load_loop,
-    load_state,
-    save_loop,
-    with_defaults_of,
-)
 from zotune.runs.own import Own, adopt, own_entries
-from zotune.runs.sources import Factory, Source
-from zotune.runs.stopping import end_of
-from zotune.runs.workers import serve
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import charged, granted, joins, limit, looked
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
+
+if TYPE_CHECKING:
+    import torch
+
+    from zotune import loop as loops
+    from zotune.core.state import State
+    from zotune.loop import joining
+    from zotune.runs import checkpoint as checkpoints
+    from zotune.runs import sources, stopping
+    from zotune.runs import workers as run_workers
+else:  # a driver names the class and runs nothing: torch is for its workers
+    torch = LazyModule("torch")
+    loops = LazyModule("zotune.loop")
+    joining = LazyModule("zotune.loop.joining")
+    checkpoints = LazyModule("zotune.runs.checkpoint")
+    sources = LazyModule("zotune.runs.sources")
+    stopping = LazyModule("zotune.runs.stopping")
+    run_workers = LazyModule("zotune.runs.workers")
 
 
 class ZOTrainable(tune.Trainable):
@@ -62,7 +67,7 @@ class ZOTrainable(tune.Trainable):
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Settings that a trial's configuration may leave out."""
 
-    _loop: Loop
+    _loop: loops.Loop
     _state: State | None
     _charged: int
     _joined: int
@@ -71,7 +76,7 @@ class ZOTrainable(tune.Trainable):
     def setup(
         self,
         config: dict[str, Any],
-        source: Source | None = None,
+        source: sources.Source | None = None,
         data: Any = None,
         carried: Mapping[str, str] | None = None,
         own: Own | None = None,
@@ -144,8 +149,8 @@ class ZOTrainable(tune.Trainable):
             last.pop(CURVE_KEY, None)
         loop, state = self._loop, self._current()
         notes = {"sent": self._sent, "seconds": self._seconds, "joined": self._joined}
-        notes |= {"end": end_of(loop, state)}
-        save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
+        notes |= {"end": stopping.end_of(loop, state)}
+        checkpoints.save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
@@ -163,23 +168,23 @@ class ZOTrainable(tune.Trainable):
         self._charged = self._joined = 0
         self._wanted: bool | None = None
 
-    def _alone(self, config: Config) -> Loop:
+    def _alone(self, config: Config) -> loops.Loop:
         """A loop that evaluates in this process."""
         self._workers.close()
-        return Loop(config, self._objective(config))
+        return loops.Loop(config, self._objective(config))
 
-    def _with_workers(self, config: Config) -> Loop:
+    def _with_workers(self, config: Config) -> loops.Loop:
         """A loop whose requests the trial's workers answer; a factory is called by them alone."""
         self._workers.require(config.workers)
-        made_there = self._source is not None and isinstance(self._source.target, Factory)
-        loop = None if made_there else Loop(config, self._objective(config))
+        made_there = self._source is not None and isinstance(self._source.target, sources.Factory)
+        loop = None if made_there else loops.Loop(config, self._objective(config))
         key = json.dumps(config.problem, sort_keys=True)
         workers = self._workers.open(
             config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
         )
         torch.set_num_threads(workers.threads)  # the run computes as its workers do
-        loop = loop or Loop(config, workers.describe() or self._objective(config))
-        serve(workers, loop)
+        loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
+        run_workers.serve(workers, loop)
         return loop
 
     def _current(self) -> State:
@@ -197,8 +202,8 @@ class ZOTrainable(tune.Trainable):
 
     def _go_on_from(self, file: Path) -> dict[str, Any]:
         """Take up a checkpoint's state; the notes that were saved with it."""
-        self._charged = charged_in(file)
-        self._state, notes = load_loop(self._loop, file)
+        self._charged = checkpoints.charged_in(file)
+        self._state, notes = checkpoints.load_loop(self._loop, file)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
         return notes
 
@@ -207,13 +212,13 @@ class ZOTrainable(tune.Trainable):
         state, told = self._current(), joins(*self._named())
         if told is None or not self._joined < told[0] <= self._charged:
             return
-        self._state = joined(self._loop, state, load_state(told[1])[0])
+        self._state = joining.joined(self._loop, state, checkpoints.load_state(told[1])[0])
         self._joined = told[0]
 
     def _take_defaults_of(self, file: Path) -> None:
         """Begin anew under the defaults of then, where a checkpoint of an older format differs."""
         told = {**self._shared, **self.defaults, **(self.config or {})}
-        then = with_defaults_of(file, told)
+        then = checkpoints.with_defaults_of(file, told)
         if then != told and self._checked(then) != self._loop.config:
             self._begin(then)
 
@@ -274,7 +279,7 @@ class ZOTrainable(tune.Trainable):
 
 
 def _objective_of(
-    source: Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
+    source: sources.Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
 ) -> AnyObjective:
     """The objective that was bound, or the problem of a configuration."""
     if source is None:
@@ -321,7 +326,7 @@ def trainable(
     >>> zotune.trainable(bowl, name="bowl", budget=100).__name__
     'bowl'
     """
-    source = Source(objective, dim)
+    source = sources.Source(objective, dim)
     unknown = [key for key in defaults if key not in Config.model_fields]
     if unknown:
         parse_config({"budget": 1, unknown[0]: None})

@@ -7,15 +7,21 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import torch
 from ray import tune
 
+from zotune._lazy import LazyModule
 from zotune.errors import ConfigError
 from zotune.runs.own import Own, adopt, own_entries
-from zotune.runs.workers import SHARE, own_workers
+from zotune.runs.shares import SHARE
 
 if TYPE_CHECKING:
+    import torch
+
     from zotune.evaluators.ray_workers import RayWorkers
+    from zotune.runs import workers as run_workers
+else:
+    torch = LazyModule("torch")
+    run_workers = LazyModule("zotune.runs.workers")
 
 
 def bundles_for(
@@ -74,7 +80,8 @@ class TrialWorkers:
             placed = [{"scheduling_strategy": self._place(at)} for at in range(count)]
             told = {"cpu": share.get("CPU", 0.0), "gpu": share.get("GPU", 0.0)}
             make = partial(_built, own_entries(), told["gpu"] > 0, build)
-            self._workers = self._open.enter_context(own_workers(count, make, told, placed))
+            opened = run_workers.own_workers(count, make, told, placed)
+            self._workers = self._open.enter_context(opened)
             self._key = (count, key)
         return self._workers
 
