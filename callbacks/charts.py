@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zotune.callbacks.hiding import hiding_notice
+from zotune.core.clock import SECONDS
 from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_GROUP_TAG, LAUNCH_TAG, LOG10_ETA
 from zotune.core.spending import Spending
 
@@ -45,6 +46,8 @@ class Contents:
     """Whether every run has the tag that names its group."""
     log_eta: bool = False
     """Whether every run that is shown has the logarithm of its step."""
+    timed: bool = False
+    """Whether points say how many seconds their trial had taken."""
 
     @property
     def final(self) -> str:
@@ -81,8 +84,11 @@ def view_state(contents: Contents) -> dict[str, Any]:
     curves = _section("Curves", columns=min(2, len(contents.curves)), height=400)
     curves["name"] = contents.heading
     bars = _section("Final values", columns=1)
+    time = _section("Wall time", columns=1)
     space = _section("Search space", columns=1)
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
+    if contents.final and contents.timed:
+        charts.append(_line(contents.curves[0], contents, time["uuid"], against=SECONDS))
     if contents.final:
         charts.append(_bar(contents.final, bars["uuid"]))
         charts.append(_parallel(contents, space["uuid"]))
@@ -104,7 +110,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
         "useGroupedValuesInCharts": "replicate" in contents.searched,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": [curves, bars, space, _section("Model metrics", shown=False)],
+        "compareRunSections": [curves, bars, time, space, _section("Model metrics", shown=False)],
         "compareRunCharts": charts,
     }
 
@@ -169,25 +175,28 @@ def _card(kind: str, name: str, section: str, **content: Any) -> dict[str, Any]:
     }
 
 
-def _line(key: str, contents: Contents, section: str) -> dict[str, Any]:
+def _line(
+    key: str, contents: Contents, section: str, against: str | None = None
+) -> dict[str, Any]:
+    """A curve over what was spent, or over another metric."""
+    over_budget = {"xAxisKey": "step", "range": {"xMin": 0, "xMax": contents.end}}
     return _card(
         "LINE",
         key,
         section,
-        displayName=f"{key} against spent budget",
+        displayName=f"{key} against {against or 'spent budget'}",
         metricKey=key,
         selectedMetricKeys=[key],
         scaleType="log" if key in contents.positive else "linear",
-        xAxisKey="step",
         xAxisScaleType="linear",
-        selectedXAxisMetricKey="",
+        selectedXAxisMetricKey=against or "",
         yAxisKey="metric",
         yAxisExpressions=[],
         lineSmoothness=0,
         useGlobalXaxisKey=False,
         useGlobalLineSmoothing=False,
         ignoreOutliers=False,
-        range={"xMin": 0, "xMax": contents.end},
+        **(over_budget if against is None else {"xAxisKey": "metric"}),
     )
 
 

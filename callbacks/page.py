@@ -20,6 +20,7 @@ from zotune.callbacks.colours import COLOUR, number, shades
 from zotune.callbacks.hiding import runs_above_start
 from zotune.callbacks.launches import found_runs
 from zotune.callbacks.stores import without_credentials
+from zotune.core.clock import SECONDS
 from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_TAG
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
@@ -82,6 +83,7 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
         tuple(hidden),
         named_groups=bool(runs) and all(GROUP_TAG in run.data.tags for run in runs),
         log_eta=bool(runs) and all(LOG_ETA in metrics for metrics in last),
+        timed=bool(runs) and all(SECONDS in metrics for metrics in last),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -193,7 +194,17 @@ def served(
     ``check`` is called while the server starts, and may raise. So may ``meanwhile``, which is
     called once, as soon as the server's process has begun: its imports take seconds.
     """
-    port = port or free_port()
+    with (
+        nullcontext(port) if port else free_port() as found,
+        _server(uri, found, check, meanwhile) as address,
+    ):
+        yield address
+
+
+@contextmanager
+def _server(
+    uri: str, port: int, check: Callable[[], None], meanwhile: Callable[[], object]
+) -> Iterator[str]:
     told = {"MLFLOW_BACKEND_STORE_URI": uri, "PYTHONSAFEPATH": "1"}
     environment = {**QUIET, HOSTS: LOOPBACK, JOBS: "false", **os.environ, **told}
     options = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
@@ -210,17 +221,34 @@ def served(
         yield address
 
 
-def free_port() -> int:
-    """MLflow's usual port, or any that is free."""
-    for port in (PORT, 0):
-        with socket.socket() as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            found: int = tried.getsockname()[1]
-            return found
-    raise ServerError("no port is free on 127.0.0.1")
+@contextmanager
+def free_port() -> Iterator[int]:
+    """MLflow's usual port, or any that is free.
+
+    A server takes seconds before it listens. Until the context ends, no other command of this user
+    is told the usual port; it would take our server for its own.
+    """
+    with (private_folder() / "usual-port.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ports = (PORT, 0)
+        except BlockingIOError:
+            ports = (0,)
+        found = next(filter(None, map(_bound, ports)), None)
+        if found is None:
+            raise ServerError("no port is free on 127.0.0.1")
+        yield found
+
+
+def _bound(port: int) -> int | None:
+    """The port that a bind to this one gives, 0 for any; None where it is taken."""
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return None
+        found: int = tried.getsockname()[1]
+        return found
 
 
 def require_free(port: int) -> None:

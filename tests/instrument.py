@@ -32,11 +32,16 @@ def parse_config(settings: Mapping[str, Any]) -> config.Config:
     return config.parse_config({**INSTRUMENT, **settings})
 
 
+ONE_AFTER_THE_OTHER: Mapping[str, Any] = {"resources": {"cpu": 2}}
+"""A trial has the whole Ray of a test: each process of a trial takes seconds of imports."""
+
+
 def plain_study(**settings: Any) -> zotune.Study:
-    """A study by the instrument, but for what it fixes or searches."""
+    """A study by the instrument, but for what it fixes or searches; one trial runs at a time."""
     fixed, space = settings.get("fixed", {}), settings.get("space", {})
     told = {key: INSTRUMENT[key] for key in INSTRUMENT if key not in ("count", *space)}
-    whole: dict[str, Any] = {"count": INSTRUMENT["count"], **settings, "fixed": {**told, **fixed}}
+    usual = {"count": INSTRUMENT["count"], **ONE_AFTER_THE_OTHER}
+    whole: dict[str, Any] = {**usual, **settings, "fixed": {**told, **fixed}}
     return zotune.Study(**whole)
 
 

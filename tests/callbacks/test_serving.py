@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.instrument import plain_study
-from zotune.callbacks.serving import page_of, served
+from zotune.callbacks.serving import PORT, free_port, page_of, served
 from zotune.callbacks.stores import artifact_root, database_of, resolve_uri
 from zotune.cli import main
 from zotune.errors import ConfigError
@@ -118,6 +118,12 @@ def _status(port: int, host: str, origin: str | None = None) -> int:
     status = connection.getresponse().status
     connection.close()
     return status
+
+
+def test_of_two_commands_that_start_at_once_one_has_the_usual_port() -> None:
+    with free_port() as one, free_port() as other, free_port() as third:
+        assert PORT not in (other, third)
+        assert len({one, other, third}) > 1  # any that is free may be given again
 
 
 def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:

@@ -80,16 +80,20 @@ def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     printed_page: str, browser: Chrome
 ) -> None:
     browser.get(printed_page)
-    curves, _, bars = charts(browser, 3)[:3]
+    curves, _, bars, timed = charts(browser, 4)[:4]
     assert sorted(set(curves["names"])) == NAMES
     assert set(curves["last"]) == {800}
     assert (curves["x"], curves["y"]) == ([0, 800], "log")
     assert set(bars["kinds"]) == {"bar"}
+    assert sorted(set(timed["names"])) == NAMES
+    assert max(timed["last"]) < 800  # seconds, not evaluations
     text = browser.find_element("tag name", "body").text
     assert "Group by: zotune.group" in text
     assert [name for name in NAMES if f"Group: {name}" not in text] == []
     assert "4 matching runs" in text
-    assert [s for s in ("Curves", "Final values", "Search space") if s not in text] == []
+    assert [
+        s for s in ("Curves", "Final values", "Wall time", "Search space") if s not in text
+    ] == []
     keep_picture(browser, "mlflow-page")
 
 
@@ -305,6 +309,20 @@ def test_a_searched_step_has_a_logarithmic_axis_where_every_run_has_the_logarith
         ["estimator", "q"],
         ["final_log10_eta", "final_loss"],
     )
+
+
+def test_runs_that_were_timed_have_a_chart_over_wall_time() -> None:
+    contents = Contents(["gap", "loss"], {"gap"}, ["estimator", "q"], 10, {"one": ["a"]})
+    assert not over_time(contents)
+    (chart,) = over_time(replace(contents, timed=True))
+    assert (chart["metricKey"], chart["xAxisKey"]) == ("gap", "metric")
+    assert "range" not in chart
+
+
+def over_time(contents: Contents) -> list[dict[str, Any]]:
+    """Charts whose axis is the metric ``seconds``."""
+    charts = view_state(contents)["compareRunCharts"]
+    return [chart for chart in charts if chart.get("selectedXAxisMetricKey") == "seconds"]
 
 
 def parallel(contents: Contents) -> tuple[list[str], list[str]]:

@@ -123,6 +123,7 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
         (STOCHASTIC, {"step": "sqrt-decay", "eta": 10.0}, "holds for 0 < eta0 ≤"),
         (STOCHASTIC, {}, "eta/√"),
         (zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0), {}, "f* is not known"),
+        ({"name": "simulator", "dim": 3, "seconds": 0.0}, {}, "about grad_norm2, which"),
         (
             zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0, optimum=0.0, name="mine"),
             {},

@@ -67,7 +67,7 @@ def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[
     outcome: Any = SimpleNamespace(
         launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
     )
-    _conclude(Summary.of(outcome), None, Request("mine"), Console(file=out, width=200))
+    _conclude(Summary.of(outcome), Request("mine", report=False), Console(file=out, width=200))
     return out.getvalue().splitlines()
 
 

@@ -42,7 +42,8 @@ def fit(shared_ray: None, tmp_path: Path) -> Fit:
             stop=stop,
         )
         options: dict[str, Any] = {"metric": "loss", "mode": "min", "reuse_actors": True}
-        options["search_alg"] = BasicVariantGenerator(random_state=0)
+        # one after the other: each process of a trial takes seconds of imports
+        options["search_alg"] = BasicVariantGenerator(random_state=0, max_concurrent=1)
         tuner = tune.Tuner(
             trainable,
             param_space=space,

@@ -117,6 +117,18 @@ def test_a_trial_whose_replicates_all_diverge_ends_with_a_result(make: Make) -> 
     assert all(math.isfinite(row["loss"]) for row in rows)
 
 
+def test_a_trial_whose_time_is_over_ends_at_its_next_report_with_its_losses(make: Make) -> None:
+    trial = make(curve=True)
+    trial._most_seconds = 0.0
+    (row,) = finish(trial)
+    assert (row["status"], row["done"], row["should_checkpoint"]) == ("out of time", True, True)
+    assert trial._state is not None
+    last = row[CURVE_KEY][-1]
+    assert last["loss"] == pytest.approx(sum(last[LOSSES_KEY]) / len(last[LOSSES_KEY]))
+    assert last[LOSSES_KEY] == trial._loop.final_losses(trial._state)
+    assert row["spent"] <= last["spent"] < 400
+
+
 def test_curve_points_travel_only_when_asked_for(make: Make) -> None:
     assert all(CURVE_KEY not in row for row in finish(make()))
     trial = make(curve=True)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
 
+SECONDS = "seconds"
+"""The metric of rows and curve points."""
 _ELAPSED: ContextVar[Callable[[], float] | None] = ContextVar("zotune_elapsed", default=None)
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zotune.core.clock import seconds
+from zotune.core.clock import SECONDS, seconds
 from zotune.core.names import EXHAUSTED, RUNNING
 
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
-LOSS, BEST_LOSS, ENDED, SECONDS = "loss", "best_loss", "diverged", "seconds"
+LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
 KNOWN = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss")
 """Tensors that every row has a place for."""
 

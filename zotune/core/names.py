@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 RUNNING, EXHAUSTED, DIVERGED, STOPPED = "running", "exhausted", "diverged", "stopped"
+OUT_OF_TIME = "out of time"
+"""Of a trial that had so much wall time and no more."""
+COMPLETE = (EXHAUSTED, DIVERGED, OUT_OF_TIME)
+"""Of runs that came to the end that they were given."""
 """Statuses of a run."""
 INTERRUPTED, FINISHED = "interrupted", "finished"
 """Further states of a launch or a trial."""

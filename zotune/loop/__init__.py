@@ -138,13 +138,18 @@ class Loop:
         """What was chosen and why, where that was left to the run; of the first replicate."""
         return self._reasons | self.lanes[0].chosen(state.lanes[0])
 
-    def curve_rows(self, state: State, after: int = -1) -> list[dict[str, Any]]:
-        """Rows on the grid past spent budget ``after``, as far as they are final."""
+    def curve_rows(
+        self, state: State, after: int = -1, status: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows on the grid past spent budget ``after``, as far as they are final.
+
+        ``status`` is given of a run that somebody has ended.
+        """
         return rows_on_grid(
             [one.curve for one in state.lanes],
             self.grid,
             spent=self.reached(state),
-            status=self.status(state),
+            status=status or self.status(state),
             minimum=self.minimum,
             after=after,
         )

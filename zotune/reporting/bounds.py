@@ -43,6 +43,8 @@ MEASURES = {
     STOCHASTIC: "average_gap",
 }
 """What of a curve each regime's theorem bounds."""
+RECORDED = {NONCONVEX: "grad_norm2", STOCHASTIC: "average_loss"}
+"""What it is computed from, where functions may be without it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ def bound_of(series: Configuration) -> Bound:
         raise NoBoundError("f* is not known, so no bound can be drawn")
     objective = _objective(config.get("problem"))
     regime = regime_of(objective)
+    if (needed := RECORDED.get(regime)) and needed not in series.points:
+        raise NoBoundError(
+            f"the {regime} bound is about {needed}, which the function's records do not hold"
+        )
     guarantee = _GUARANTEES[regime](config, objective)
     if series.q is None:
         raise NoBoundError(f"the theorem is about a fixed q, and here it is {series.block}")

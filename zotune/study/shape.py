@@ -84,6 +84,8 @@ class Stop(Part):
     """A trial ends after so many reports without a new best loss."""
     seconds: Number | None = Field(None, gt=0)
     """The study ends when so much wall time has passed."""
+    trial_seconds: Number | None = Field(None, gt=0)
+    """A trial ends at a report by which it has taken so much wall time, as if all were spent."""
 
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -112,7 +114,7 @@ class Shape(Part):
     within: list[str] = Field(default_factory=list)
     """Settings in which the trials that a scheduler compares with each other agree."""
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
-    stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None))
+    stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None, trial_seconds=None))
     report_every: Whole | None = Field(None, ge=1)
     points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
     """Of each curve, at most."""

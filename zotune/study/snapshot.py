@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zotune.core.names import DIVERGED, EXHAUSTED, STUDY_FILE
+from zotune.core.names import COMPLETE, DIVERGED, STUDY_FILE
 from zotune.core.ranking import rank, remarks
 from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
@@ -99,7 +99,7 @@ class _Sums:
     def add(self, trial: Any) -> None:
         """Count one more trial."""
         last, limit = trial.last_result or {}, trial.config.get("budget", 0)
-        early = trial.status == "TERMINATED" and last.get("status") not in (EXHAUSTED, DIVERGED)
+        early = trial.status == "TERMINATED" and last.get("status") not in COMPLETE
         state = "stopped early" if early else STATES.get(trial.status, "failed")
         self.states[state] += 1
         over = trial.status in OVER

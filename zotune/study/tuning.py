@@ -163,7 +163,7 @@ def bound_trainable(
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told["own"] = {} if trainable else own_entries()
-    told["limited"] = study.total is not None
+    told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +22,7 @@ from zotune.core.names import (
     CURVE_KEY,
     LOOKED,
     LOSSES_KEY,
+    OUT_OF_TIME,
     RUNNING,
     STATE_FILE,
 )
@@ -82,12 +84,14 @@ class ZOTrainable(tune.Trainable):
         own: Own | None = None,
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
+        most_seconds: float | None = None,
     ) -> None:
         """Build the objective and the loop; bad settings fail here, before anything is spent.
 
         ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
         driver has registered; ``shared`` the settings of a resumed launch, for what its trials
-        leave out; ``limited`` says that the driver grants what may be spent.
+        leave out; ``limited`` says that the driver grants what may be spent; ``most_seconds`` is
+        the wall time after which a trial ends as if its budget were spent.
         """
         adopt(own or {})
         self._source = source
@@ -95,6 +99,7 @@ class ZOTrainable(tune.Trainable):
         self._carried = carried or {}
         self._shared = shared or {}
         self._limited = limited
+        self._most_seconds = inf if most_seconds is None else most_seconds
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
@@ -121,13 +126,15 @@ class ZOTrainable(tune.Trainable):
         state, row = self._advanced()
         before, self._charged = self._charged, charged(loop, state)
         self._state = state
+        if row["status"] == RUNNING and self._seconds >= self._most_seconds:
+            row["status"] = OUT_OF_TIME
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
-            row[CURVE_KEY] = self._new_points(state)
+            row[CURVE_KEY] = self._new_points(state, row["status"])
         return row
 
     def _advanced(self) -> tuple[State, dict[str, Any]]:
@@ -243,11 +250,11 @@ class ZOTrainable(tune.Trainable):
         self._built = (key, built)
         return built
 
-    def _new_points(self, state: State) -> list[dict[str, Any]]:
+    def _new_points(self, state: State, status: str) -> list[dict[str, Any]]:
         """Curve points that have become final since the last row; the last names all losses."""
-        points: list[dict[str, Any]] = self._loop.curve_rows(state, after=self._sent)
+        points: list[dict[str, Any]] = self._loop.curve_rows(state, self._sent, status)
         self._sent = points[-1]["spent"] if points else self._sent
-        if points and self._loop.status(state) != RUNNING:
+        if points and status != RUNNING:
             points[-1][LOSSES_KEY] = self._loop.final_losses(state)
         return points
 
