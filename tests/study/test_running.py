@@ -122,7 +122,8 @@ def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
 ) -> None:
     """Steps too short to move end above all others, and are stopped unless among themselves."""
     space = {"eta": [1, 0.9, 0.8, 1e-9], "q": [1, 2]}
-    changes = {"budget": 960, "space": space, "scheduler": scheduler, "within": within}
+    changes = {"budget": 960, "report_every": 120, "space": space}
+    changes |= {"scheduler": scheduler, "within": within}
     tuner = plain_study(**SMALL | changes).tuner(storage_path=tmp_path, max_concurrent_trials=1)
     rows = [(result.config or {}, result.metrics or {}) for result in tuner.fit()]
     whole = [config for config, row in rows if row["status"] == "exhausted"]
@@ -531,6 +532,7 @@ SLOW: dict[str, Any] = {
     "report_every": 20,
     "replicates": 5,
     "space": {"q": [1, 2, 50]},
+    "resources": {"cpu": 1},
 }
 
 

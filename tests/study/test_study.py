@@ -318,7 +318,7 @@ def test_every_study_has_a_question_and_runs_in_smoke_mode(name: str) -> None:
     assert small.name == f"{name}-smoke"
     assert small.size <= 24
     for point in (small.trials[0], small.trials[-1]):
-        config = small.configuration(point).model_dump()
+        config = small.configuration(point).model_dump() | {"workers": 0}  # in this process
         assert zotune.minimize(config.pop("problem"), **config).status in ("exhausted", "diverged")
 
 

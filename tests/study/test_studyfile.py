@@ -137,7 +137,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     assert mistakes(tmp_path, text) == [
         "mine.yaml:1: name must be letters, digits, '-', '_' and '.', for a folder; got 'my study'",
         "mine.yaml:2: problem 'quadratik' is not known (did you mean 'quadratic'?); "
-        "known: language-model, logistic, quadratic, rosenbrock, stochastic-logistic",
+        "known: language-model, logistic, quadratic, rosenbrock, simulator, stochastic-logistic",
         "mine.yaml:3: 'bugdet' is not a key of a study (did you mean 'budget'?); keys: "
         "format, name, question, problem, budget, total, count, replicates, replicates_as, seed, "
         "space, fixed, search, scheduler, within, resources, stop, report_every, points, claims, "

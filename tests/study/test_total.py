@@ -104,7 +104,7 @@ def test_a_population_moves_its_weak_trials_and_pays_for_what_they_spend(tmp_pat
 
 
 @pytest.mark.usefixtures("shared_ray")
-@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("auto", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_race_is_the_one_without_ray_bit_for_bit_though_a_worker_is_killed(
     tmp_path: Path, auto: bool
 ) -> None:
