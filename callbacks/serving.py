@@ -12,7 +12,7 @@ import time
 import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -229,11 +229,10 @@ def free_port() -> Iterator[int]:
     is told the usual port; it would take our server for its own.
     """
     with (private_folder() / "usual-port.lock").open("a") as lock:
-        try:
+        ports = [0]
+        with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ports = (PORT, 0)
-        except BlockingIOError:
-            ports = (0,)
+            ports = [PORT, 0]
         found = next(filter(None, map(_bound, ports)), None)
         if found is None:
             raise ServerError("no port is free on 127.0.0.1")

@@ -22,7 +22,7 @@ from zotune.bench.tuning.rehearsal import race
 from zotune.core.account import spent_in
 from zotune.core.spending import Spending
 from zotune.objectives import build_any_problem
-from zotune.study.totals import race_plan
+from zotune.study.totals import plan_of_race
 
 SMALL: dict[str, Any] = {
     "name": "mine",
@@ -115,7 +115,7 @@ def test_a_race_is_the_one_without_ray_bit_for_bit_though_a_worker_is_killed(
     rows, spending = run(tmp_path, Killer(at=3), **changes)
     configs = [study.configuration(point) for point in study.trials]
     problem = build_any_problem(study.config["problem"])
-    alone = race(configs, problem, race_plan(study), 801)
+    alone = race(configs, problem, plan_of_race(study), 801)
     assert spending.charged == alone.account.charged <= 801
     assert sorted(row["charged"] for row in rows) == sorted(
         racer.position for racer in alone.racers.values()

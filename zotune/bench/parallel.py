@@ -20,7 +20,7 @@ from torch import Tensor
 
 from zotune.bench.parallel_peers import installed
 from zotune.clusters.own_ray import own_ray
-from zotune.config import parse_config
+from zotune.config import Config, parse_config
 from zotune.core.state import State
 from zotune.evaluators.ray_workers import RayWorkers, Reply, Worker
 from zotune.iterates.parts import Parts
@@ -151,10 +151,8 @@ def _stepping(
     kind: type[RayWorkers] = RayWorkers,
 ) -> Iterator[Callable[[], None]]:
     """Five steps of a run with so many workers."""
-    told = {"estimator": "align", "q": q, "difference": "central", "update": "sgd"}
-    told |= {"step": "constant", "eta": 1e-3, "budget": 10**9, "count": "directions"}
     made = objective(fn, dim, name=fn.__name__)
-    config = parse_config(told | {"problem": {"name": made.name, "dim": dim}, "workers": workers})
+    config = configuration(made, q, workers)
     used = {"cpu": 1.0, "gpu": 0.0} | (share or {"cpu": 0.5})
     with (
         own_ray(cpus=max(4, ceil(workers * used["cpu"]))),
@@ -163,6 +161,14 @@ def _stepping(
         loop = Loop(config, made)
         serve(pool, loop)
         yield _Steps(loop)
+
+
+def configuration(made: Objective, q: int, workers: int) -> Config:
+    """A run of so large blocks; averages, because projections have at most d directions."""
+    told = {"estimator": "avg", "q": q, "difference": "central", "update": "sgd"}
+    told |= {"step": "constant", "eta": 1e-3, "budget": 10**9, "count": "directions"}
+    named = {"problem": {"name": made.name, "dim": made.dim}, "workers": workers}
+    return parse_config(told | named)
 
 
 class _Steps:

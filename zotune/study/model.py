@@ -49,7 +49,7 @@ from zotune.study.studyfile import (
     apply_settings,
     read_document,
 )
-from zotune.study.totals import auto_point, race_plan
+from zotune.study.totals import auto_point, plan_of_race
 
 if TYPE_CHECKING:
     from ray import tune
@@ -148,7 +148,7 @@ class Study(Shape):
     def reports_at(self) -> int:
         """Spent budget between two reports of a trial; in a race the first share."""
         if self.search.algorithm == RACE and self.report_every is None:
-            return race_plan(self).every
+            return plan_of_race(self).every
         return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
 
     @cached_property

@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.core.names import BEST_POINT_FILE, CHARGED, DIVERGED, STATE_FILE
-from zotune.study.racing import CHOOSES, Plan, survivors
+from zotune.study.racing import CHOOSES, RacePlan, survivors
 from zotune.study.spending import account_of
 
 
@@ -30,7 +30,7 @@ class Race(FIFOScheduler):
         racers: how many trials there will be.
     """
 
-    def __init__(self, folder: Path, plan: Plan, racers: int) -> None:
+    def __init__(self, folder: Path, plan: RacePlan, racers: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.folder, self.plan, self.racers = folder, plan, racers
         self._stage = 0

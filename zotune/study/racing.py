@@ -27,7 +27,7 @@ CHOOSES = dict.fromkeys(("estimator", "q", "update", "step"), AUTO)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RacePlan:
     """The rungs of a race."""
 
     every: int
@@ -52,9 +52,9 @@ class Plan:
         return -(-self.racing[rung] // 2)
 
 
-def plan(
+def plan_race(
     total: int, racers: int, *, step: int = 1, every: int | None = None, auto: bool = False
-) -> Plan:
+) -> RacePlan:
     """The rungs for a total, of one replicate.
 
     Args:
@@ -64,10 +64,10 @@ def plan(
         every: spent budget between two reports; the first share unless given.
         auto: whether the run that chooses everything races as well.
 
-    >>> plan(4800, 8)
-    Plan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2), auto=None)
-    >>> plan(4800, 8, auto=True)
-    Plan(every=50, rungs=(50, 150, 350, 750), racing=(8, 4, 2, 1), auto=3200)
+    >>> plan_race(4800, 8)
+    RacePlan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2), auto=None)
+    >>> plan_race(4800, 8, auto=True)
+    RacePlan(every=50, rungs=(50, 150, 350, 750), racing=(8, 4, 2, 1), auto=3200)
     """
     found = _halving(total // EXPLORING if auto else total, racers, step, every)
     if auto:
@@ -82,11 +82,11 @@ def plan(
     return found
 
 
-def _halving(total: int, racers: int, step: int, every: int | None) -> Plan:
+def _halving(total: int, racers: int, step: int, every: int | None) -> RacePlan:
     """Rungs with the better half after each, which take half of this total."""
     racing = _racing(racers)
     if not racing:
-        return Plan(every or max(1, total // REPORTS), (), ())
+        return RacePlan(every or max(1, total // REPORTS), (), ())
     share = total // EXPLORING // len(racing)
     every = every or max(1, share // racers, step if share // racers < step else 1)
     rungs: list[int] = []
@@ -96,16 +96,16 @@ def _halving(total: int, racers: int, step: int, every: int | None) -> Plan:
         if not rungs:
             at = every * -(-max(at, step) // every)
         rungs.append(at)
-    return Plan(every, tuple(rungs), racing)
+    return RacePlan(every, tuple(rungs), racing)
 
 
-def _with_final(plan: Plan, total: int, racers: int, step: int) -> Plan:
+def _with_final(plan: RacePlan, total: int, racers: int, step: int) -> RacePlan:
     """The plan with a last rung for its winner and ``auto``; half of the total is left by then."""
     last = plan.rungs[-1] if plan.rungs else 0
     final = (total // EXPLORING - _cost(plan) + last) // 2 // plan.every * plan.every
     final = max(final, last + plan.every)
-    with_final = Plan(plan.every, (*plan.rungs, final), (*plan.racing, 1))
-    return Plan(
+    with_final = RacePlan(plan.every, (*plan.rungs, final), (*plan.racing, 1))
+    return RacePlan(
         with_final.every,
         with_final.rungs,
         with_final.racing,
@@ -119,7 +119,7 @@ def _racing(racers: int) -> tuple[int, ...]:
     return tuple(-(-racers // 2**rung) for rung in range(rungs))
 
 
-def _cost(plan: Plan) -> int:
+def _cost(plan: RacePlan) -> int:
     """What all configurations spend up to the last rung, steps past a rung not counted."""
     before = (0, *plan.rungs[:-1])
     shares = (at - earlier for at, earlier in zip(plan.rungs, before, strict=False))

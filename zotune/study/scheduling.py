@@ -19,7 +19,7 @@ from ray.tune.schedulers import (
 
 from zotune.study.points import setting
 from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER, PBT, RACE
-from zotune.study.totals import least, race_plan
+from zotune.study.totals import least, plan_of_race
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -56,7 +56,7 @@ def _base(study: Study, folder: Path) -> TrialScheduler | None:
     if study.search.algorithm == RACE:
         from zotune.study.race import Race
 
-        return Race(folder, race_plan(study), study.size)
+        return Race(folder, plan_of_race(study), study.size)
     if study.scheduler == PBT:
         from zotune.study.breeding import population
 

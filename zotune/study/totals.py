@@ -11,7 +11,7 @@ from zotune.config import Config
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 from zotune.study.points import PROBLEM, Point, draws_batches, label, located, setting
-from zotune.study.racing import CHOOSES, Plan, plan
+from zotune.study.racing import CHOOSES, RacePlan, plan_race
 from zotune.study.studyfile import Complaint
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def without_race(study: Study) -> Study:
     return type(study).model_construct(study.model_fields_set, **{**fields, "search": search})
 
 
-def race_plan(study: Study) -> Plan:
+def plan_of_race(study: Study) -> RacePlan:
     """The rungs of a study's race, with the run that chooses everything where it may join."""
     racers = without_race(study)
     rungs = partial(
-        plan,
+        plan_race,
         (study.total or 0) // study.replicates,
         racers.size,
         step=racers.largest_step,
@@ -69,7 +69,7 @@ def _some_choose(study: Study) -> bool:
 
 def auto_point(study: Study) -> Point:
     """The trial of a race that chooses everything by itself; empty where none does."""
-    budget = race_plan(study).auto
+    budget = plan_of_race(study).auto
     if budget is None:
         return {}
     others = {key: Config.model_fields[key].default for key in study.space}
@@ -113,7 +113,7 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
             "vector, not for mini-batches, models or several problems; leave auto out",
         )
     try:
-        race_plan(study)
+        plan_of_race(study)
     except ConfigError as error:
         yield Complaint(("total",), str(error))
 

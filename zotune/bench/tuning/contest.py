@@ -15,7 +15,7 @@ from zotune.core.names import RUNNING
 from zotune.loop import Loop
 from zotune.objectives import Objective
 from zotune.study.points import combinations
-from zotune.study.racing import CHOOSES, plan
+from zotune.study.racing import CHOOSES, plan_race
 from zotune.study.reserving import step_cost
 
 RACE, ALONE, AUTO, PAID = "race", "race without auto", "auto", "grid"
@@ -56,7 +56,7 @@ def _each(case: Case, objective: Objective) -> Iterator[tuple[str, float]]:
 def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: bool) -> float:
     """The lowest loss of a race of these, with or without the run that chooses everything."""
     steps = max(step_cost(config) for config in configs)
-    rungs = plan(total, len(configs), step=steps, auto=auto)
+    rungs = plan_race(total, len(configs), step=steps, auto=auto)
     racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
     if rungs.auto is not None:
         settings = CHOOSES | {"budget": rungs.auto, "report_every": rungs.every}

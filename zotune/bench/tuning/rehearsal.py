@@ -12,7 +12,7 @@ from zotune.core.names import DIVERGED, RUNNING
 from zotune.core.state import State
 from zotune.loop import Loop
 from zotune.loop.joining import joined
-from zotune.study.racing import Plan, survivors
+from zotune.study.racing import RacePlan, survivors
 from zotune.study.reserving import reserve_next
 from zotune.tune.grants import charged, limit
 
@@ -62,7 +62,7 @@ class Raced:
         return min(racer.best_loss for racer in self.racers.values())
 
 
-def race(configs: Sequence[Config], objective: Any, plan: Plan, total: int) -> Raced:
+def race(configs: Sequence[Config], objective: Any, plan: RacePlan, total: int) -> Raced:
     """Race configurations on one objective, as ``search: {algorithm: race}`` does.
 
     Args:
