@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from zotune.study import capacity
 from zotune.study.shape import Resources, Share
 from zotune.tune.trial_workers import TrialWorkers
 
+OPENING = 6.0
+"""Seconds that a simulator takes to open; a run of twelve steps takes a fraction of one."""
 SETTINGS: dict[str, Any] = {**INSTRUMENT, "q": 4, "L": 3.0, "budget": 24, "report_every": 8}
 
 
@@ -32,6 +35,18 @@ def test_a_trial_with_workers_is_the_run_without_and_takes_their_bundles(fit: Fi
     assert result.metrics["loss"] == alone.rows[-1]["loss"]
     assert result.metrics["evaluations"] == alone.rows[-1]["evaluations"]
     assert result.metrics["seconds"] > 0
+
+
+def test_the_start_of_workers_is_no_part_of_a_trial_s_wall_time(fit: Fit) -> None:
+    def opened(data: Any) -> zotune.Objective:
+        sleep(OPENING)
+        return zotune.objective(CountingBowl(), dim=10, name="bowl")
+
+    shares = tune.PlacementGroupFactory([{"CPU": 0.5}] * 2)
+    trainable = tune.with_resources(zotune.trainable(zotune.factory(opened)), shares)
+    (result,) = fit(trainable, SETTINGS | {"workers": 1})
+    assert result.metrics is not None
+    assert result.metrics["seconds"] < OPENING
 
 
 def test_the_trials_of_a_study_have_the_workers_that_its_resources_say(

@@ -150,6 +150,13 @@ class RayWorkers:
         for worker in self.workers:
             self._joining(worker)
 
+    def gather(self, seconds: float = 60.0) -> None:
+        """Wait until all workers are there, so long at most; one that is not is met later."""
+        import ray
+
+        joining = [worker.busy for worker in self.workers]
+        ray.wait(joining, num_returns=len(joining), timeout=seconds)
+
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
         """The result of a program whose requests the workers answer."""
         if self._history is None:

@@ -192,6 +192,7 @@ class ZOTrainable(tune.Trainable):
         torch.set_num_threads(workers.threads)  # the run computes as its workers do
         loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
         run_workers.serve(workers, loop)
+        workers.gather()  # the start of processes is no part of the trial's wall time
         return loop
 
     def _current(self) -> State:
