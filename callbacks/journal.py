@@ -34,9 +34,9 @@ from zotune.callbacks.records import (
 )
 from zotune.callbacks.spool import Record
 from zotune.core.names import (
+    COMPLETE,
     DIVERGED,
     ERROR_TAG,
-    EXHAUSTED,
     FINAL_LOSSES_TAG,
     LOG10_ETA,
     LOSSES_KEY,
@@ -52,8 +52,6 @@ L_ESTIMATED = "zotune.L_estimated"
 """The tag of runs whose step is divided by an estimated L."""
 TAG_LENGTH = 5000
 """Of more, some stores keep a part only."""
-ENDS_BY_ITSELF = {EXHAUSTED, DIVERGED}
-"""Words of a row that say that a run is over."""
 
 
 class Journal:
@@ -178,7 +176,7 @@ class Journal:
         word = row.get("status")
         if word is None and trial.trial_id in self._diverged:
             word = DIVERGED
-        if status == KILLED and (row.get("status") in ENDS_BY_ITSELF or row.get("done")):
+        if status == KILLED and (row.get("status") in COMPLETE or row.get("done")):
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
@@ -224,7 +222,7 @@ def _word(status: str, word: Any) -> str:
         return "failed"
     if status == KILLED:
         return INTERRUPTED
-    if word in ENDS_BY_ITSELF:
+    if word in COMPLETE:
         return str(word)
     return "finished" if word is None else STOPPED
 

@@ -34,6 +34,8 @@ from zotune.cli import main
 from zotune.cli.run_command import Request
 from zotune.cli.run_command import _resume as resume_command
 from zotune.objectives import complete_problem
+from zotune.reporting.report import build
+from zotune.results.store import Store
 from zotune.study import load_study
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
@@ -215,6 +217,22 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     assert f"report: {folder / 'report' / 'report.html'}" in done.output
     attached = MlflowClient(store).list_artifacts(summary.info.run_id, "report")
     assert {"report/report.html", "report/curves.png"} <= {file.path for file in attached}
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_trials_whose_time_is_over_are_whole_in_mlflow_and_claims_about_them_are_judged(
+    tmp_path: Path, store: str
+) -> None:
+    claim = {"name": "one", "says": "One ends lower.", "best": {"q": 1}, "where": {}}
+    timed = {"space": {"q": [1, 12]}, "report_every": 12, "stop": {"trial_seconds": 1e-9}}
+    study = plain_study(**SMALL | timed | {"replicates": 6, "claims": [claim]})
+    results = study.run(tracking_uri=store, storage_path=tmp_path)
+    rows = [results[at].metrics or {} for at in range(2)]
+    assert {(row["status"], row["spent"]) for row in rows} == {("out of time", 12)}
+    words = {run.data.tags["zotune.status"] for run in runs(store, "mine").values()}
+    assert words == {"out of time"}
+    (verdict,) = build(Store.open(store).read("mine", [])).verdicts
+    assert (verdict.name, verdict.pairs) == ("one", 6)
 
 
 def test_a_store_of_files_is_refused_before_anything_starts(tmp_path: Path) -> None:
