@@ -31,6 +31,7 @@ from zotune.callbacks.spool import (
     read_records,
 )
 from zotune.callbacks.stores import scheme_of, without_credentials
+from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
 
 if TYPE_CHECKING:
@@ -211,5 +212,4 @@ class Session:
 def _shown(spool: Path) -> str:
     """The folder to sync, as short as it can be typed here: the experiment's, if it has one."""
     folder = spool.parent.parent if spool.parent.name == FOLDER else spool
-    here = folder.is_relative_to(Path.cwd()) and folder != Path.cwd()
-    return str(folder.relative_to(Path.cwd()) if here else folder)
+    return str(from_here(folder))

@@ -89,3 +89,15 @@ def test_where_every_trial_failed_there_is_no_report_and_no_next_step(tmp_path: 
     lines = concluded(tmp_path, *[result(ValueError("no")) for _ in range(3)])
     assert lines[-1] == "report: none, because no trial finished"
     assert not any(line.startswith("next:") for line in lines)
+
+
+def test_places_below_this_folder_are_told_as_they_can_be_typed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path.parent)
+    lines = concluded(tmp_path, result(done=True))
+    (folder,) = (line for line in lines if line.startswith("records: "))
+    assert folder.startswith(f"records: {tmp_path.name}/")
+    assert any(line.endswith(f"(in MLflow, {tmp_path.name}/m.db)") for line in lines)
+    monkeypatch.chdir("/")
+    assert any(str(tmp_path).lstrip("/") in line for line in concluded(tmp_path))

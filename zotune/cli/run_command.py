@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zotune.cli.summary import Summary, verdict_table
+from zotune.core.folders import from_here
 from zotune.core.processes import signals_held, unwrapped_interrupts
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
@@ -260,9 +261,9 @@ def _conclude(summary: Summary, request: Request, console: Console) -> None:
     _say(console, summary.spent)
     for line in total_lines(launch.study, summary.spending, summary.left_out):
         _say(console, line)
-    _say(console, f"records: {launch.folder}")
+    _say(console, f"records: {from_here(launch.folder)}")
     if request.report and (figure := summary.draw()) is not None:
-        _say(console, f"figure: {figure}")
+        _say(console, f"figure: {from_here(figure)}")
     for line in _places(request, outcome):
         _say(console, line)
     if not outcome.interrupted and not _all_failed(outcome):
@@ -287,7 +288,7 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
-    from zotune.callbacks.stores import resolve_uri, without_credentials
+    from zotune.callbacks.stores import database_of, resolve_uri, without_credentials
 
     place, store = page_of_launch(outcome.launch.folder), store_of(known_store(outcome.launch))
     if store is None or not place:
@@ -296,7 +297,9 @@ def _places(request: Request, outcome: Outcome) -> list[str]:
     usual = not request.tracking_uri and shown == without_credentials(resolve_uri())
     given = [] if usual else ["--tracking-uri", shown]
     ui = shlex.join(["zotune", "ui", name, *given])
-    page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {shown})"
+    database = database_of(store)
+    where = shown if database is None else from_here(database)
+    page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {where})"
     if _all_failed(outcome):
         return [f"page: {page}", "report: none, because no trial finished"]
     again = shlex.join(["zotune", "report", name, *given])
@@ -312,7 +315,7 @@ def _reported(outcome: Outcome, store: str) -> str:
     from zotune.cli.report_command import report_on
 
     try:
-        return str(report_on(outcome.launch, store))
+        return str(from_here(report_on(outcome.launch, store)))
     except Exception as error:  # the launch is done, and everything of it is kept
         return f"not made ({without_credentials(str(error)) or type(error).__name__})"
 
@@ -323,7 +326,7 @@ def _next(request: Request, outcome: Outcome) -> str:
     if request.smoke:
         return f"{shlex.join(words)}  # the study at its full size"
     if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
-        taken = ["zotune", "export", str(outcome.launch.folder), "-o", "model"]
+        taken = ["zotune", "export", str(from_here(outcome.launch.folder)), "-o", "model"]
         return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
     given = [word for setting in request.settings for word in ("--set", setting)]
     study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
@@ -335,7 +338,8 @@ def _next(request: Request, outcome: Outcome) -> str:
         searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
         return f"{shlex.join(searched)}  # whether a tuned step turns it around"
     end = "weights()" if over_weights(study.problem) else "best_x"
-    point = f"import zotune; print(zotune.load_run({str(outcome.launch.folder)!r}).{end})"
+    folder = str(from_here(outcome.launch.folder))
+    point = f"import zotune; print(zotune.load_run({folder!r}).{end})"
     return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
 
 

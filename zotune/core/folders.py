@@ -41,6 +41,16 @@ def require_writable(folder: Path, option: str = "-o") -> None:
                 place.rmdir()
 
 
+def from_here(path: Path) -> Path:
+    """A path as short as it can be typed here: relative, if it is below this folder.
+
+    >>> from_here(Path.cwd() / "results" / "mine"), from_here(Path("/elsewhere"))
+    (PosixPath('results/mine'), PosixPath('/elsewhere'))
+    """
+    here = Path.cwd()
+    return path.relative_to(here) if path != here and path.is_relative_to(here) else path
+
+
 def written_by_others(folder: Path) -> Path | None:
     """What in a folder another user owns or may write to; None if there is nothing.
 
