@@ -10,12 +10,17 @@ from zotune.objectives import Objective, objective, register
 from zotune.objectives.quadratic import Quadratic
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
 @register("simulator", formula="½ xᵀAx + bᵀx, after a while")
 def simulator(
-    dim: int = 20, seed: int = 0, condition: float = 10.0, seconds: float = 0.02
+    dim: int = 20,
+    seed: int = 0,
+    condition: float = 10.0,
+    seconds: float = 0.02,
+    device: torch.device | str = "cpu",
 ) -> Objective:
     """A quadratic that answers for one point at a time, after some seconds of waiting.
 
@@ -24,10 +29,11 @@ def simulator(
         seed: fixes the instance and its start point.
         condition: L / gamma.
         seconds: that a value takes; they are waited, and use no CPU.
+        device: where the points live.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 60:
         raise ConfigError(f"problem.seconds must be a number from 0 to 60, got {seconds!r}")
-    inner = Quadratic(dim, seed, condition)
+    inner = Quadratic(dim, seed, condition, device=device)
 
     def value(x: Tensor) -> float:
         sleep(seconds)
@@ -40,5 +46,6 @@ def simulator(
         optimum=inner.minimum,
         start=inner.start(),
         array="torch",
+        device=device,
         name="simulator",
     )
