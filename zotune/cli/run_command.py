@@ -339,7 +339,7 @@ def _next(request: Request, outcome: Outcome) -> str:
         return f"{shlex.join(searched)}  # whether a tuned step turns it around"
     end = "weights()" if over_weights(study.problem) else "best_x"
     folder = str(from_here(outcome.launch.folder))
-    point = f"import zotune; print(zotune.load_run({folder!r}).{end})"
+    point = f"import zotune; print(zotune.load_run({json.dumps(folder)}).{end})"
     return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
 
 

@@ -64,14 +64,18 @@ def population(study: Study, folder: Path) -> Population:
         study.seed,
         time_attr="spent",
         perturbation_interval=INTERVAL * study.reports_at,
-        hyperparam_mutations={
-            key: axis.domain() if isinstance(axis, Distribution) else axis
-            for key, axis in axes.items()
-        },
+        hyperparam_mutations={key: _mutations(axis) for key, axis in axes.items()},
         custom_explore_fn=_Within(axes),
         log_config=False,
         synch=True,
     )
+
+
+def _mutations(axis: Any) -> Any:
+    """What Tune changes a setting by: values one to the next, ranges by a factor."""
+    if isinstance(axis, Distribution):
+        return axis.domain() if axis.kind in RANGES else list(axis.values)
+    return axis
 
 
 class _Within:
