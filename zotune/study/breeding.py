@@ -45,6 +45,16 @@ class Population(PopulationBasedTraining):
         with _seeded([self.seed % 2**32, self._num_perturbations]):
             return str(super().on_trial_result(tune_controller, trial, result))
 
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """As Tune's own, which waits for ever where those that others wait for have ended."""
+        found: Trial | None = super().choose_trial_to_run(tune_controller)
+        live = tune_controller.get_live_trials()  # type: ignore[no-untyped-call]
+        if found is None and live and all(trial.status == Trial.PAUSED for trial in live):
+            reached = max(self._trial_state[trial].last_train_time for trial in live)
+            self._next_perturbation_sync = reached + self._perturbation_interval
+            found = super().choose_trial_to_run(tune_controller)
+        return found
+
     def _exploit(
         self, tune_controller: TuneController, trial: Trial, trial_to_clone: Trial
     ) -> None:

@@ -136,6 +136,8 @@ def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
     if study.total is None:
         return []
     configs = list(begun)
+    if study.scheduler == "pbt":  # whose trials leave the points that they began at
+        return [f"trial {at + 1}" for at in range(len(configs), study.size)]
     missing = [label(point) for point in study.trials if not any(_is_at(c, point) for c in configs)]
     if study.trials or len(configs) >= study.size:
         return missing
