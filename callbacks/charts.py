@@ -175,9 +175,7 @@ def _card(kind: str, name: str, section: str, **content: Any) -> dict[str, Any]:
     }
 
 
-def _line(
-    key: str, contents: Contents, section: str, against: str | None = None
-) -> dict[str, Any]:
+def _line(key: str, contents: Contents, section: str, against: str | None = None) -> dict[str, Any]:
     """A curve over what was spent, or over another metric."""
     over_budget = {"xAxisKey": "step", "range": {"xMin": 0, "xMax": contents.end}}
     return _card(
