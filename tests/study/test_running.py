@@ -194,7 +194,7 @@ def test_run_ends_with_the_best_of_each_estimator_and_q(tmp_path: Path) -> None:
     every = [zotune.load_run(trial) for trial in folder.glob("*_q*")]
     assert len(every) == 8
     assert best.rows[-1]["loss"] == min(run.rows[-1]["loss"] for run in every)
-    assert f"zotune.load_run('\"'\"'{folder}'\"'\"').best_x" in done.output
+    assert f'zotune.load_run("{folder}").best_x' in done.output
 
 
 @pytest.mark.usefixtures("shared_ray")
