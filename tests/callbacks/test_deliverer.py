@@ -42,13 +42,16 @@ def test_a_new_store_is_made_while_there_is_no_spool_and_no_process_is_left(
     assert marked(mark) == []
 
 
-def test_the_next_session_takes_what_was_prepared_for_its_store(tmp_path: Path) -> None:
+def test_the_next_session_takes_what_was_prepared_for_its_store(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
     uri, other = (f"sqlite:///{tmp_path / name}.db" for name in ("one", "other"))
     with prepared(uri):
         strange = deliverer_for(other)
         taken, second = deliverer_for(uri), deliverer_for(uri)
         pids = {one._child.pid for one in (strange, taken, second)}
         assert len(pids) == 3
+        assert pids == set(marked(mark))  # none beside them: one of the three was prepared
     for one in (strange, taken, second):
         assert one.code is None  # a session that has one ends it
         one.end()
