@@ -50,6 +50,11 @@ class Contents:
     """Whether points say how many seconds their trial had taken."""
 
     @property
+    def averaged(self) -> bool:
+        """Whether charts show means of groups; over another metric MLflow has no means."""
+        return "replicate" in self.searched
+
+    @property
     def final(self) -> str:
         """The metric of the bars."""
         return f"final_{self.curves[0]}" if self.curves else ""
@@ -87,7 +92,8 @@ def view_state(contents: Contents) -> dict[str, Any]:
     time = _section("Wall time", columns=1)
     space = _section("Search space", columns=1)
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
-    if contents.final and contents.timed:
+    over_time = bool(contents.final) and contents.timed and not contents.averaged
+    if over_time:
         charts.append(_line(contents.curves[0], contents, time["uuid"], against=SECONDS))
     if contents.final:
         charts.append(_bar(contents.final, bars["uuid"]))
@@ -107,10 +113,13 @@ def view_state(contents: Contents) -> dict[str, Any]:
         ],
         "runsHiddenMode": "SHOW_ALL",
         "groupBy": _groups(contents),
-        "useGroupedValuesInCharts": "replicate" in contents.searched,
+        "useGroupedValuesInCharts": contents.averaged,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": [curves, bars, time, space, _section("Model metrics", shown=False)],
+        "compareRunSections": [
+            *(curves, bars, *([time] if over_time else []), space),
+            _section("Model metrics", shown=False),
+        ],
         "compareRunCharts": charts,
     }
 

@@ -317,6 +317,7 @@ def test_runs_that_were_timed_have_a_chart_over_wall_time() -> None:
     (chart,) = over_time(replace(contents, timed=True))
     assert (chart["metricKey"], chart["xAxisKey"]) == ("gap", "metric")
     assert "range" not in chart
+    assert not over_time(replace(contents, timed=True, searched=["q", "replicate"]))
 
 
 def over_time(contents: Contents) -> list[dict[str, Any]]:
