@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.marked import marked, new_mark
 from tests.servers import wait_for
-from zotune.core.processes import STOPS, handled, stoppable, supervised
+from zotune.core.processes import STOPS, handled, signals_held, stoppable, supervised
 
 FAMILY = """
 import signal, subprocess, sys, time
@@ -58,6 +59,22 @@ def test_a_signal_is_an_interrupt_and_the_handlers_are_put_back(number: int) -> 
     with pytest.raises(KeyboardInterrupt), stoppable():
         signal.raise_signal(number)
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_that_is_held_back_is_handled_at_the_end_though_other_threads_could_take_it(
+    number: int,
+) -> None:
+    released, whole = threading.Event(), False
+    threading.Thread(target=released.wait, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt), stoppable(), signals_held():
+            os.kill(os.getpid(), number)
+            time.sleep(0.2)
+            whole = True
+        assert whole
+    finally:
+        released.set()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -61,12 +61,16 @@ def stoppable() -> Iterator[Stop]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Hold the signals back until the context ends; they are delivered then."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    try:
+    """Hold the signals back until the context ends; they are handled then.
+
+    A mask would not do: the system hands the signal to another thread (of a numerical library,
+    say), and Python handles it in the main one at once.
+    """
+    held: list[int] = []
+    with handled(lambda number, frame: held.append(number)):
         yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for number in held:
+        signal.raise_signal(number)
 
 
 @contextmanager
