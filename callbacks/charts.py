@@ -92,11 +92,13 @@ def view_state(contents: Contents) -> dict[str, Any]:
     time = _section("Wall time", columns=1)
     space = _section("Search space", columns=1)
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
-    over_time = bool(contents.final) and contents.timed and not contents.averaged
+    alone = bool(contents.final) and not contents.averaged  # averages have no time and no setting
+    over_time = alone and contents.timed
     if over_time:
         charts.append(_line(contents.curves[0], contents, time["uuid"], against=SECONDS))
     if contents.final:
         charts.append(_bar(contents.final, bars["uuid"]))
+    if alone:
         charts.append(_parallel(contents, space["uuid"]))
     return {
         "searchFilter": run_filter(contents),
@@ -117,7 +119,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
         "compareRunSections": [
-            *(curves, bars, *([time] if over_time else []), space),
+            *(curves, bars, *([time] if over_time else []), *([space] if alone else [])),
             _section("Model metrics", shown=False),
         ],
         "compareRunCharts": charts,

@@ -85,25 +85,24 @@ def distant(x: torch.Tensor) -> torch.Tensor:
     return (x - 3).square().sum()
 
 
-@pytest.mark.parametrize("settings", [{}, {"estimator": "avg"}])
-def test_metrics_of_one_s_own_arrive_as_curves(
-    fit: Fit, store: str, settings: dict[str, Any]
-) -> None:
+def test_metrics_of_one_s_own_arrive_as_curves(fit: Fit, store: str) -> None:
     own = {"farthest": lambda x: (x - 3).abs().max(), "mean": lambda x: x.mean()}
     measured = zotune.objective(distant, 5, metrics=own, name="distant")
-    told = {"budget": 300, "points": 40, **settings}
-    results = fit(zotune.trainable(measured), told, callbacks=[MLflowCurves(store, "own")])
+    told = {"budget": 300, "points": 40}
+    searched = told | {"estimator": tune.grid_search(["auto", "avg"])}
+    results = fit(zotune.trainable(measured), searched, callbacks=[MLflowCurves(store, "own")])
     assert not results.errors
-    (run,) = runs(store, "own").values()
-    alone = reported(measured, **told)
-    for name in own:
-        points = history(store, run, name)
-        assert points == [(row["spent"], row[name]) for row in alone.rows]
-        assert len(points) > 10
-        assert run.data.metrics[f"final_{name}"] == alone.rows[-1][name]
-    assert history(store, run, "farthest")[0] == (0, 3.0)  # runs begin at zero
-    for key in ("estimator", "q", "update", "step"):
-        assert run.data.params[key] == settings.get(key, "auto")
+    recorded = {run.data.params["estimator"]: run for run in runs(store, "own").values()}
+    assert set(recorded) == {"auto", "avg"}
+    for estimator, run in recorded.items():
+        alone = reported(measured, **told, estimator=estimator)
+        for name in own:
+            points = history(store, run, name)
+            assert points == [(row["spent"], row[name]) for row in alone.rows]
+            assert len(points) > 10
+            assert run.data.metrics[f"final_{name}"] == alone.rows[-1][name]
+        assert history(store, run, "farthest")[0] == (0, 3.0)  # runs begin at zero
+        assert {run.data.params[key] for key in ("q", "update", "step")} == {"auto"}
 
 
 def _check_summary(store: str, summary: Any) -> None:

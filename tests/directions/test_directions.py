@@ -18,7 +18,8 @@ from zotune.directions.gaussian import Gaussian
 from zotune.errors import DuplicateNameError, UnknownNameError
 
 CPU = torch.device("cpu")
-KINDS = pytest.mark.parametrize("kind", [pytest.param(k, id=k.name) for k in DIRECTIONS.values()])
+ALL = {kind.name: kind for kind in DIRECTIONS.values()}
+KINDS = pytest.mark.parametrize("kind", [pytest.param(k, id=k.name) for k in ALL.values()])
 
 
 def sampler(kind: Directions, dim: int, replicates: range = range(3), seed: int = 0) -> Sampler:
@@ -117,20 +118,22 @@ def test_the_first_directions_of_successive_steps_are_new_each_time(kind: Direct
     assert len(torch.unique(firsts, dim=0)) >= 15
 
 
-@KINDS
-def test_another_process_draws_the_same(kind: Directions) -> None:
+def drawn() -> dict[str, str]:
+    """A digest of what each distribution draws at one address."""
+    blocks = {name: block(kind, 1000, 3, step=7) for name, kind in ALL.items()}
+    return {n: hashlib.sha256(b.numpy().tobytes()).hexdigest() for n, b in blocks.items()}
+
+
+def test_another_process_draws_the_same() -> None:
     program = (
-        "import sys, torch, hashlib; sys.path.insert(0, 'tests/directions')\n"
-        "from test_directions import block\n"
-        "from zotune.directions import DIRECTIONS\n"
-        f"drawn = block(DIRECTIONS[{kind.name!r}], 1000, 3, step=7).numpy().tobytes()\n"
-        "print(hashlib.sha256(drawn).hexdigest())"
+        "import sys; sys.path.insert(0, 'tests/directions')\n"
+        "from test_directions import drawn\n"
+        "print(drawn())"
     )
     there = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    here = hashlib.sha256(block(kind, 1000, 3, step=7).numpy().tobytes()).hexdigest()
-    assert there.stdout.strip() == here
+    assert there.stdout.strip() == str(drawn())
 
 
 @KINDS

@@ -320,6 +320,14 @@ def test_runs_that_were_timed_have_a_chart_over_wall_time() -> None:
     assert not over_time(replace(contents, timed=True, searched=["q", "replicate"]))
 
 
+def test_a_page_of_means_has_no_section_that_would_be_empty() -> None:
+    contents = Contents(["loss"], set(), ["q", "replicate"], 10, {"one": ["a"]}, timed=True)
+    state = view_state(contents)
+    filled = {chart["metricSectionId"] for chart in state["compareRunCharts"]}
+    shown = {part["uuid"] for part in state["compareRunSections"] if part["display"]}
+    assert shown == filled == {"zotune-curves", "zotune-final-values"}
+
+
 def over_time(contents: Contents) -> list[dict[str, Any]]:
     """Charts whose axis is the metric ``seconds``."""
     charts = view_state(contents)["compareRunCharts"]

@@ -117,7 +117,12 @@ def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_pa
 @pytest.mark.usefixtures("shared_ray")
 @pytest.mark.parametrize(
     ("scheduler", "within"),
-    [("median", []), ("median", ["eta"]), ("asha", ["eta"]), ("asha", ["q"])],
+    [
+        ("median", []),
+        pytest.param("median", ["eta"], marks=pytest.mark.long),
+        ("asha", ["eta"]),
+        pytest.param("asha", ["q"], marks=pytest.mark.long),
+    ],
 )
 def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
     tmp_path: Path, scheduler: str, within: list[str]
@@ -546,7 +551,7 @@ def test_bad_input_is_told_whole_and_exits_2_without_ray(tmp_path: Path) -> None
 SLOW: dict[str, Any] = {
     "name": "slow",
     "problem": {"name": "quadratic", "dim": 60},
-    "budget": 4000,
+    "budget": 2000,
     "report_every": 20,
     "replicates": 5,
     "space": {"q": [1, 2, 50]},

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SIZES = {"dim": 20, "samples": 100, "batch": 8, "train_size": 64, "validation_size": 32}
 """The most that a problem's sizes may be."""
+SECONDS = 0.005
+"""The longest that a simulator may take for a value."""
 BUDGET, REPLICATES, TRIALS = 200, 2, 4
 
 
@@ -45,10 +47,11 @@ def _lists(space: dict[str, Any]) -> dict[str, list[Any]]:
     return {key: values for key, values in space.items() if isinstance(values, list)}
 
 
-def _sizes(study: Study) -> dict[str, int]:
+def _sizes(study: Study) -> dict[str, float]:
+    most = SIZES | {"seconds": SECONDS}
     options = PROBLEMS[study.problem["name"]].options | study.problem
-    given = {key: options[key] for key in SIZES if options.get(key) is not None}
-    return {key: min(size, SIZES[key]) for key, size in given.items()}
+    given = {key: options[key] for key in most if options.get(key) is not None}
+    return {key: min(size, most[key]) for key, size in given.items()}
 
 
 def _fewer(key: str, written: Any) -> Any:
