@@ -65,16 +65,19 @@ def test_a_signal_is_an_interrupt_and_the_handlers_are_put_back(number: int) -> 
 def test_a_signal_that_is_held_back_is_handled_at_the_end_though_other_threads_could_take_it(
     number: int,
 ) -> None:
-    released, whole = threading.Event(), False
-    threading.Thread(target=released.wait, daemon=True).start()
-    try:
-        with pytest.raises(KeyboardInterrupt), stoppable(), signals_held():
+    released, seen = threading.Event(), list[str]()
+
+    def work() -> None:
+        with stoppable(), signals_held():
             os.kill(os.getpid(), number)
             time.sleep(0.2)
-            whole = True
-        assert whole
-    finally:
-        released.set()
+            seen.append("the end")
+
+    threading.Thread(target=released.wait, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    released.set()
+    assert seen == ["the end"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
