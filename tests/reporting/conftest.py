@@ -76,7 +76,7 @@ def written_report(
 ) -> tuple[Path, str]:
     """The folder of a report of the newest launch, and what the command said."""
     folder = tmp_path_factory.mktemp("out")
-    return folder, report("mine", "-o", str(folder), "--tracking-uri", recorded.uri)
+    return folder, report("mine", "-o", str(folder), "--tracking-uri", recorded.uri, "--latex")
 
 
 def series_of(problem: Any, *, q: Sequence[int] = (1, 10), **settings: Any) -> list[Configuration]:

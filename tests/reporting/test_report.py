@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from zotune.callbacks.tracking import Delivery
 from zotune.reporting.figures import curves
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.report import build
+from zotune.results.checkpoints import from_run
 from zotune.results.store import Store
 
 ABOUT: dict[str, Any] = {"launch_id": "now", "experiment": "delivered", "time": 10**12}
@@ -137,6 +139,7 @@ def test_a_study_that_still_runs_is_reported_as_far_as_it_is(store: str, tmp_pat
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| avg q=10 | 17 | 40 | 42% |" in text
     assert "1 of 2 configurations have not spent their budget" in text
+    assert not list((tmp_path / "out").glob("*.pdf"))  # nobody has asked for them
 
 
 @pytest.mark.parametrize(
@@ -155,9 +158,26 @@ def test_a_launch_whose_driver_died_is_unfinished_and_says_how_many_trials_began
 ) -> None:
     study = {"name": "delivered", "problem": PROBLEM, "budget": 40, "space": of_study}
     deliver(tmp_path / "spool", store, reached, study=of_study and study).finish()
-    said = report("delivered", "-o", str(tmp_path / "out"), "--tracking-uri", store)
-    assert said.splitlines()[0].endswith(f"UTC: {state}")
-    assert state in (tmp_path / "out" / "report.md").read_text()
+    lead = build(Store.open(store).read("delivered")).lead
+    assert lead[0].endswith(f"UTC: {state}")
+
+
+def test_of_many_instances_two_have_every_figure_and_the_others_their_curves(
+    store: str, tmp_path: Path
+) -> None:
+    deliver(tmp_path / "spool", store, {1: 40})
+    (launch,) = Store.open(store).read("delivered")
+    trials = [
+        from_run(minimize(PROBLEM | {"seed": seed}, estimator="avg", q=q, budget=40))
+        for seed in range(4)
+        for q in (1, 10)
+    ]
+    report = build([replace(launch, trials=trials)])
+    drawn = [[one.name for one in section.drawings] for section in report.sections]
+    assert [len(names) > 2 for names in drawn] == [False, True, True, False, False]
+    assert drawn[3:] == [["part3-curves"], ["part4-curves"]]
+    assert "for the first 2 problems of a launch" in report.sections[-1].drawings[0].notes[-1]
+    assert len(report.table) == 8
 
 
 def test_every_number_of_a_row_is_of_the_end_of_its_trial(store: str, tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
     show_default=True,
     help="Store the report with the launch's summary run.",
 )
+@click.option(
+    "--latex", "for_latex", is_flag=True, help="Every figure as a PDF too, as wide as a column."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def report_command(**typed: Any) -> None:
     """Make figures, tables and a page of STUDY from MLflow's records."""

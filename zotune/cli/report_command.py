@@ -37,6 +37,8 @@ class Request:
     """Ids, or ``all``; the newest launch where there is none."""
     attach: bool = True
     as_json: bool = False
+    for_latex: bool = False
+    """Whether every figure is a PDF too, as wide as a column."""
 
 
 def report(request: Request) -> None:
@@ -48,7 +50,7 @@ def report(request: Request) -> None:
     launches = store.read(name, request.launches)
     _require_curves(launches)
     found = build(launches)
-    files = found.write(folder)
+    files = found.write(folder, for_latex=request.for_latex)
     attached, why_not = _attach(store, launches, folder, request.attach)
     if request.as_json:
         told = _as_dict(found, launches, folder, files)
@@ -63,15 +65,12 @@ def report(request: Request) -> None:
 
 
 def report_on(launch: Launch, tracking_uri: str) -> Path:
-    """Write the report of one launch into its folder, attach it, and return its page.
-
-    Figures for LaTeX are left to ``zotune report``: at the end of a launch somebody is waiting.
-    """
+    """Write the report of one launch into its folder, attach it, and return its page."""
     store = Store.open(tracking_uri)
     records = store.read(launch.study.name, [launch.id])
     _require_curves(records)
     folder = launch.folder / REPORT
-    build(records).write(folder, for_latex=False)
+    build(records).write(folder)
     store.attach(records[0], folder)
     return folder / PAGE
 

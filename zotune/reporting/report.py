@@ -45,6 +45,9 @@ COUNTERS = ("queries", "monitored", "repeated", "steps", "diverged")
 """Columns of the table, at the end of each series; of other trainables COUNTERS are not known."""
 MOST_METRICS = 6
 """Metrics besides the loss that are drawn; the tables have all."""
+MOST_WHOLE = 2
+"""Problems of a launch for which every figure is drawn; instances are many, and much alike."""
+BEST_STEPS = ", each q at its best step"
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Report:
     spending: dict[str, Spending]
     """What each launch spent in all."""
 
-    def write(self, folder: Path, *, for_latex: bool = True) -> list[Path]:
+    def write(self, folder: Path, *, for_latex: bool = False) -> list[Path]:
         """Write figures, tables, the text and the page; figures for LaTeX double the time."""
         folder.mkdir(parents=True, exist_ok=True)
         drawings = [drawing for section in self.sections for drawing in section.drawings]
@@ -104,7 +107,9 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
         sections += _state(launch, found, why_not, len(launches) > 1)
         mine = [part for part in parts if part.launch is launch]
         sections += _over_instances(launch) if len(mine) > 1 else ()
-        sections += [_section(part, len(parts) > 1) for part in mine]
+        sections += [
+            _section(part, len(parts) > 1, whole=at < MOST_WHOLE) for at, part in enumerate(mine)
+        ]
     return Report(
         title=launches[0].study,
         lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],
@@ -176,13 +181,15 @@ def _leaders(some: Sequence[Configuration]) -> list[Table]:
     return [Table(f"Who leads at which budget{over}", columns, rows)]
 
 
-def _section(part: Part, several: bool) -> Section:
+def _section(part: Part, several: bool, *, whole: bool) -> Section:
+    """What was found on one problem; with the curves alone where it is not to be drawn whole."""
     chosen = best(part.series)
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
+    draw = drawings if whole else _curves_alone
     return Section(
         title=", ".join(filter(None, names)) or "What was found",
-        text=[*findings(part.series), *importance_sentence(part.series)],
-        drawings=drawings(part.series, chosen, part.slug),
+        text=[*findings(part.series), *(importance_sentence(part.series) if whole else ())],
+        drawings=draw(part.series, chosen, part.slug),
         tables=[_best_table(part.series, chosen), *_leaders(part.series)],
     )
 
@@ -226,7 +233,7 @@ def drawings(
     beside = bool(of_chosen) and len(of_chosen) == len(chosen) and of_chosen[0].measure == measure
     first = figures.curves(chosen, name=f"{slug}curves", bounds=of_chosen if beside else None)
     if "eta" in searched(series):
-        first.title += ", each q at its best step"
+        first.title += BEST_STEPS
     found = [first]
     if with_bound and not beside:
         theirs = _bounds_of(with_bound, series, bounds)
@@ -253,6 +260,20 @@ def drawings(
         if len({one.q for one in series if one.q}) > 1:
             found.append(heat_map(series, name=f"{slug}heat-map"))
     return [*found, *_of_metrics(chosen, first, slug)]
+
+
+def _curves_alone(
+    series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str
+) -> list[Drawing]:
+    """The curves of one problem among many."""
+    drawing = figures.curves(chosen, name=f"{slug}curves")
+    if "eta" in searched(series):
+        drawing.title += BEST_STEPS
+    drawing.notes.append(
+        f"Every figure is drawn for the first {MOST_WHOLE} problems of a launch; curves.csv and "
+        "table.csv have all of them."
+    )
+    return [drawing]
 
 
 def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:

@@ -76,5 +76,6 @@ def _at(one: Configuration, measure: str, spent: int) -> float | None:
     points = one.points
     if measure not in points:
         return None
-    before = points.loc[points["spent"] <= spent, measure].dropna()
-    return float(before.iloc[-1]) if len(before) else None
+    values = points[measure].to_numpy(dtype=float)
+    before = values[(points["spent"].to_numpy() <= spent) & (values == values)]  # NaN is not known
+    return float(before[-1]) if len(before) else None
