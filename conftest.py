@@ -24,7 +24,13 @@ pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.ser
 
 DRAWN = {"browser", "running_server", "recorded"}
 """Fixtures that take longest to make: a browser, a server of MLflow's, a study to look at."""
-LONGEST_FIRST = ("looked-at", "tests/study/test_running.py", "tests/study", "tests/tune")
+LONGEST_FIRST = (
+    "looked-at",
+    "tests/study",
+    "tests/tune",
+    "tests/study/test_going_on.py",
+    "tests/study/test_running.py",
+)
 """Groups in the order in which workers take them; all other tests fill in behind."""
 
 
