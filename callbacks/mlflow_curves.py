@@ -66,8 +66,8 @@ class MLflowCurves(Callback):
         tags: for every run.
         system_metrics: record the load of this machine (CPU, memory, disk, network, GPUs) with the
             summary run; needs psutil. By ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING`` unless given.
-        wait: seconds that the end of the experiment waits for the delivery, at most; a store that
-            has not answered once is not waited for.
+        wait: seconds that the end of the experiment waits for a delivery that does not move on; a
+            store that has not answered once is not waited for.
         spool: folder for points on their way; in the experiment's folder unless given.
     """
 

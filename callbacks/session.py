@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("zotune")
 LOOK, AGAIN = 1.0, 3.0
 """Seconds between two looks at the deliverer, and between two starts of it."""
+SILENT = 10.0
+"""Seconds of waiting for the delivery after which we say that we wait."""
 LONGEST_REASON = 100
 """Characters of a store's error that are shown; the spool has all of it."""
 _DATE = re.compile(r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d$")
@@ -152,15 +154,22 @@ class Session:
             self._deliverer.deliver(self.spool.folder)
 
     def finish(self, seconds: float) -> None:
-        """Wait for the delivery, so long at most, and say what is left.
+        """Wait for the delivery as long as it moves on, and say what is left.
 
-        A store that has never answered is not waited for.
+        A store that has never answered is not waited for, and so long for one that does not move.
         """
-        deadline = time.monotonic() + seconds
+        taken, deadline = None, time.monotonic() + seconds
+        told_at = time.monotonic() + SILENT
         try:
             while not (self.is_delivered() or self.is_absent()) and time.monotonic() < deadline:
                 self.look()
                 time.sleep(0.05)
+                steps = read_json(self.spool.folder / DELIVERED).get("steps")
+                if steps != taken:
+                    taken, deadline = steps, time.monotonic() + seconds
+                if taken and time.monotonic() > told_at:
+                    told_at = float("inf")
+                    logger.warning(f"MLflow: waiting for the store to take {self._what_is_left()}")
         finally:
             self._end_deliverer()
             self.spool.close()
@@ -199,14 +208,18 @@ class Session:
     def left(self) -> str:
         """One short line: what has not been delivered, why, and what to type."""
         told = read_json(self.spool.folder / DELIVERED)
-        records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
-        points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
-        trials = {record["trial"] for record in records if "trial" in record}
         why = " ".join(str(told.get("problem") or "it took too long").split())
         shown = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
         later = shlex.join(["zotune", "sync", _shown(self.spool.folder)])
-        kept = f"{points} curve points of {len(trials)} trials are kept"
-        return f"MLflow: {shown}; {kept}. Later: {later}"
+        return f"MLflow: {shown}; {self._what_is_left()} are kept. Later: {later}"
+
+    def _what_is_left(self) -> str:
+        """What was written since the delivery last came to the end of what there was."""
+        told = read_json(self.spool.folder / DELIVERED)
+        records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
+        points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
+        trials = {record["trial"] for record in records if "trial" in record}
+        return f"{points} curve points of {len(trials)} trials"
 
 
 def _shown(spool: Path) -> str:

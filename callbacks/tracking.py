@@ -7,6 +7,7 @@ lost changes nothing when it is sent again.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 
 BATCH, FEW = 1000, 100
 """The most metrics, and the most params or tags, that a call may carry."""
+NOTED_EVERY = 1.0
+"""Seconds after which a long delivery notes how far it is: whoever waits for it wants to know."""
 FINAL = "final_"
 """Before the names of a run's last values."""
 
@@ -106,6 +109,7 @@ class Delivery:
         self._experiment = ""
         self._runs: dict[str, TrackedRun] = {}
         self._open: set[str] = set()
+        self._noted = time.monotonic()
         self._monitor: SystemMetricsMonitor | None = None
 
     def connect(self) -> MlflowClient:
@@ -144,6 +148,8 @@ class Delivery:
         for trial, theirs in by_trial.items():
             self._deliver(client, trial, theirs)
             self.steps += 1
+            if time.monotonic() - self._noted > NOTED_EVERY:
+                self.note()
         self.closed = records[-1]["kind"] == CLOSED
         self.offset = offset
         self.note()
@@ -153,8 +159,9 @@ class Delivery:
         """Write down how far it has come, and what is wrong; ``silent``: nothing answers."""
         content = {"offset": self.offset, "points": self.points, "problem": problem or self.refused}
         content |= {"page": self.page, "page_problem": self.page_problem}
-        content |= {"seen": self.seen, "absent": silent and not self.answered}
+        content |= {"seen": self.seen, "absent": silent and not self.answered, "steps": self.steps}
         write_json(self.folder / DELIVERED, content)
+        self._noted = time.monotonic()
 
     @property
     def refused(self) -> str:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.callbacks.conftest import runs
+from tests.callbacks.conftest import Gate, runs
 from tests.marked import marked, new_mark
 from tests.servers import wait_for
 from zotune.callbacks import answers
@@ -145,6 +146,25 @@ def test_the_end_does_not_wait_for_a_store_that_has_never_answered(
         f"MLflow: {uri} does not answer ({why}); 2 curve points of 1 trials are kept. "
         "Later: zotune sync 'my study'"
     )
+
+
+def test_a_slow_store_is_waited_for_as_long_as_it_takes_something(
+    tmp_path: Path, gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zotune.callbacks.session.SILENT", 0.5)
+    session = a_session(tmp_path / "first", gate.uri)
+    session.look()
+    wait_for(lambda: read_json(tmp_path / "first" / "delivered.json").get("offset"))
+    gate.before_batch = lambda number: bool(time.sleep(0.8))
+    many = [{"trial": f"t{n}", "time": 1000 + n} for n in range(2, 10)]
+    session.write(trial | record for trial in many for record in (STARTED, POINTS))
+    session.write([{"kind": "closed", "time": 2000}])
+    with caplog.at_level(logging.WARNING, "zotune"):
+        session.finish(4)
+    assert [record.message for record in caplog.records] == [
+        "MLflow: waiting for the store to take 16 curve points of 8 trials"
+    ]
+    assert session.is_delivered()
 
 
 def test_a_store_that_has_answered_once_is_waited_for(tmp_path: Path) -> None:
