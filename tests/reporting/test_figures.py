@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib.colors import to_rgb
 
 import zotune
@@ -101,6 +102,26 @@ def test_a_bound_is_dashed_beside_its_curve_and_one_for_all_where_all_are_one() 
     logistic = series_of({"name": "logistic", "dim": 10, "samples": 30}, budget=2000)
     align = figures.curves(logistic, bounds=bounds_of(logistic)[0]).figure.axes[1]
     assert [line.get_color() for line in lines_of(align, dashed=True)] == ["black"]
+
+
+def test_a_bound_takes_the_start_from_the_records_and_calls_no_function_of_the_user() -> None:
+    calls = []
+
+    def bowl(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x.square().sum()
+
+    @zotune.objectives.register("counted-bowl")
+    def counted_bowl(dim: int = 4) -> zotune.Objective:
+        made = zotune.objective(bowl, dim, L=2.0, optimum=0.0, start=torch.ones(dim))
+        made.gamma = 2.0
+        return made
+
+    run = minimize({"name": "counted-bowl"}, q=2, budget=40)
+    before = len(calls)
+    bound = bound_of(Configuration((from_run(run),)))
+    assert before == len(calls) > 40
+    assert bound.values[0] < run.rows[0]["gap"]
 
 
 def test_a_bound_that_says_nothing_is_called_so() -> None:

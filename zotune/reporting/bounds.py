@@ -80,7 +80,7 @@ def bound_of(series: Configuration) -> Bound:
         raise NoBoundError(
             f"the {regime} bound is about {needed}, which the function's records do not hold"
         )
-    guarantee = _GUARANTEES[regime](config, objective)
+    guarantee = _GUARANTEES[regime](series, objective)
     if series.q is None:
         raise NoBoundError(f"the theorem is about a fixed q, and here it is {series.block}")
     if config["estimator"] not in ESTIMATORS:
@@ -151,16 +151,16 @@ def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
     return float(given or known)
 
 
-def _strongly_convex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
-    L, gamma = _smoothness(config, objective), objective.gamma or 0.0
-    gap = _start_gap(objective)
+def _strongly_convex(series: Configuration, objective: Objective) -> Guarantee:
+    L, gamma = _smoothness(series.config, objective), objective.gamma or 0.0
+    gap = _start_gap(series)
     return lambda how, blocks: strongly_convex_bound(how, blocks, L=L, gamma=gamma, gap=gap)
 
 
-def _convex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
-    """The least of the bounds for several comparators z; each of them holds."""
-    L, gap = _smoothness(config, objective), _start_gap(objective)
-    points = _comparators(objective)
+def _convex(series: Configuration, objective: Objective) -> Guarantee:
+    """The least of the bounds for several comparators z, the start among them; each one holds."""
+    L, gap = _smoothness(series.config, objective), _start_gap(series)
+    points = [(gap, 0.0), *_comparators(objective)]
 
     def guarantee(how: Method, blocks: Allocation) -> float:
         return min(
@@ -173,8 +173,8 @@ def _convex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
 
 @cache
 def _comparators(objective: Any) -> list[tuple[float, float]]:
-    """f(z) − inf f and ‖x_0 − z‖ for each comparator z, the start point among them."""
-    found = [(_start_gap(objective), 0.0)]
+    """f(z) − inf f and ‖x_0 − z‖ for each comparator z."""
+    found = []
     for penalty in PENALTIES:
         z = objective.comparator(penalty * objective.L)
         distance = float((z.point - objective.start()).norm())
@@ -182,14 +182,14 @@ def _comparators(objective: Any) -> list[tuple[float, float]]:
     return found
 
 
-def _nonconvex(config: Mapping[str, Any], objective: Objective) -> Guarantee:
-    L, gap = _smoothness(config, objective), _start_gap(objective)
+def _nonconvex(series: Configuration, objective: Objective) -> Guarantee:
+    L, gap = _smoothness(series.config, objective), _start_gap(series)
     return lambda how, blocks: nonconvex_bound(how, blocks, L=L, gap=gap)
 
 
-def _stochastic(config: Mapping[str, Any], objective: Any) -> Guarantee:
-    eta0 = config.get("eta")
-    if config.get("step") != "sqrt-decay" or eta0 is None:
+def _stochastic(series: Configuration, objective: Any) -> Guarantee:
+    eta0 = series.config.get("eta")
+    if series.config.get("step") != "sqrt-decay" or eta0 is None:
         raise NoBoundError(
             "the theorem is about steps of eta/√(t+1) (step: sqrt-decay), and these runs took other"
         )
@@ -200,7 +200,7 @@ def _stochastic(config: Mapping[str, Any], objective: Any) -> Guarantee:
     )
 
 
-_GUARANTEES: dict[str, Callable[[Mapping[str, Any], Any], Guarantee]] = {
+_GUARANTEES: dict[str, Callable[[Configuration, Any], Guarantee]] = {
     STRONGLY_CONVEX: _strongly_convex,
     CONVEX: _convex,
     NONCONVEX: _nonconvex,
@@ -208,8 +208,12 @@ _GUARANTEES: dict[str, Callable[[Mapping[str, Any], Any], Guarantee]] = {
 }
 
 
-def _start_gap(objective: Any) -> float:
-    return float(objective.values(objective.start()[None])[0]) - float(objective.minimum)
+def _start_gap(series: Configuration) -> float:
+    """f(x_0) − f* as it was recorded: a function of the user's is not called for a report."""
+    points = series.points
+    if points["spent"].iloc[0] != 0:
+        raise NoBoundError("the records do not begin at the start of the run")
+    return float(points["gap"].iloc[0])
 
 
 def bounds_of(series: Sequence[Configuration]) -> tuple[dict[int, Bound], list[str]]:
