@@ -51,7 +51,7 @@ docs: $(VENV)/.docs
 
 docs-test: $(VENV)/.docs
 	$(BIN)/python -m pytest -m docs tests/docs tests/test_gallery.py
-	$(BIN)/python -m pytest docs
+	$(BIN)/python -m pytest docs --ignore=docs/gallery
 
 # Runs every example of the gallery, which draws its picture again, and writes the notebooks.
 gallery: $(VENV)/.docs
