@@ -54,6 +54,20 @@ def test_an_update_descends_a_bowl(name: str) -> None:
 
 
 @EVERY
+@pytest.mark.parametrize("estimator", ["avg", "align"])
+@pytest.mark.parametrize("bounds", [None, (-50, 50)])
+def test_a_searched_step_descends_with_blocks_far_smaller_than_the_dimension(
+    name: str, estimator: str, bounds: tuple[float, float] | None
+) -> None:
+    """An average of few directions is far longer than the gradient, and must not be believed."""
+    told = {"estimator": estimator, "q": 2, "step": "auto", "eta": None, "bounds": bounds}
+    problem = {"name": "quadratic", "dim": 60, "condition": 10.0}
+    run = minimize(problem, **settings(name, budget=1500, **told))
+    share = 0.98 if name == "sign" else 0.1  # the signs of two directions tell little
+    assert run.rows[-1]["gap"] < share * run.rows[0]["gap"]
+
+
+@EVERY
 @given(seed=st.integers(0, 50), eta=st.floats(1e-3, 10))
 def test_a_linear_update_takes_eta_as_a_factor_and_others_as_a_length(
     name: str, seed: int, eta: float

@@ -95,6 +95,15 @@ class Estimator:
             return max(1.0, dim / q)
         return 1 / self.moments(directions, q, dim).progress
 
+    def closest(self, directions: Directions, q: int, dim: int) -> float:
+        """The multiple of the estimate that is closest to g: E gᵀĝ / E‖ĝ‖², 1 of a projection.
+
+        An average of few directions is far longer than g, and so is the decrease that it predicts.
+        """
+        if self.moments is None or self.remember is not None:
+            return 1.0
+        return self.moments(directions, q, dim).step
+
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
         return self.coefficients(v, block)

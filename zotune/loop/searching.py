@@ -122,7 +122,8 @@ class Searcher:
                 )
                 value = (yield trial.request).values[:, 0]
                 if not self._straight:
-                    slope[0] = trial.decrease() / eta
+                    slope[0] = self.size.closest(step.block.q, step.view.dim) * trial.decrease()
+                    slope[0] /= eta
                 tried[eta] = value
                 state = counted(state, value).but(ledger=state.ledger.charge(1, 1))
                 eta = search.send(float(value) if bool(value.isfinite()) else inf)

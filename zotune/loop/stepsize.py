@@ -64,6 +64,10 @@ class StepSize:
         c, after = self.config, spent + self.budget.cost(q)
         return schedule_factor(c.schedule, c.warmup, spent / c.budget, after / c.budget)
 
+    def closest(self, q: int, dim: int) -> float:
+        """The multiple of an estimate in R^dim that is closest to the gradient."""
+        return ESTIMATORS[self.config.estimator].closest(self.iterate.directions, q, dim)
+
     def scaled(self, state: LaneState, c: Tensor) -> Tensor:
         """c, times 1/L where that is estimated for each replicate."""
         return c * state.inverse_smoothness if self.estimates else c
