@@ -168,8 +168,9 @@ class Session:
                 if steps != taken:
                     taken, deadline = steps, time.monotonic() + seconds
                 if taken and time.monotonic() > told_at:
-                    told_at = float("inf")
-                    logger.warning(f"MLflow: waiting for the store to take {self._what_is_left()}")
+                    told_at, left = float("inf"), self._what_is_left()
+                    what = left if left[0] != "0" else "the summary and the page"
+                    logger.warning(f"MLflow: waiting for the store to take {what}")
         finally:
             self._end_deliverer()
             self.spool.close()

@@ -19,7 +19,7 @@ from tests.solo import untimed
 from tests.weights.toy import Toy
 from zotune.choosing import resolve
 from zotune.config import parse_config
-from zotune.errors import ConfigError
+from zotune.errors import ConfigError, ObjectiveError
 from zotune.loop import Loop
 from zotune.runs.checkpoint import load_loop, save_loop
 
@@ -201,6 +201,45 @@ def test_evaluations_that_fail_are_rejected_points_and_counted() -> None:
     assert run.best_loss < 0.05
     with pytest.raises(OSError, match="did not converge"):
         zotune.minimize(simulator, [0.0, 0.0], budget=150)
+
+
+WEIGHTS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("breaks", ["now and then", "outside of a region"])
+def test_a_noisy_function_that_fails_is_descended_all_the_same(seed: int, breaks: str) -> None:
+    rng = np.random.default_rng(100 + seed)
+
+    def simulator(x: np.ndarray) -> float:
+        outside = x[0] < -1.05 or x[2] > 1.02
+        if outside if breaks == "outside of a region" else rng.random() < 0.1:
+            raise OSError("did not converge")
+        return float((WEIGHTS * x**2).sum() + 0.01 * rng.standard_normal())
+
+    told = {"budget": 300, "bounds": (-2, 2), "failures": OSError, "seed": seed}
+    run = zotune.minimize(simulator, [-1.0, -1.0, 1.0, 0.0, 1.0], **told)
+    assert run.failed > 0
+    assert float((WEIGHTS * run.best_x.numpy() ** 2).sum()) < 0.1  # of 23 at the start
+
+
+def test_a_start_that_fails_is_tried_again_and_what_it_raised_is_told() -> None:
+    calls = []
+
+    def simulator(x: Tensor, always: bool = False) -> float:
+        calls.append(1)
+        if always or len(calls) < 3:
+            raise OSError("the mesh broke")
+        return float((x**2).sum())
+
+    run = zotune.minimize(simulator, [1.0, 1.0], budget=60, failures=OSError)
+    assert (run.failed, run.nfev) == (2, len(calls))
+    assert run.best_loss < 1e-6
+    wanted = "finite at the start point, it raised OSError: the mesh broke; choose another x0"
+    with pytest.raises(ObjectiveError, match=wanted):
+        zotune.minimize(lambda x: simulator(x, True), [1.0, 1.0], budget=60, failures=OSError)
+    with pytest.raises(ObjectiveError, match=r"at the start point, got \[nan\]"):
+        zotune.minimize(lambda x: float("nan"), [1.0, 1.0], budget=60)
 
 
 @given(dim=st.integers(1, 8), blocks=st.integers(1, 60), noise=st.sampled_from([1e-9, 1e-3, 1.0]))

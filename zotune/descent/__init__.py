@@ -36,6 +36,8 @@ from zotune.descent.ruggedness import ruggedness
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 
+STARTS = 3
+"""Evaluations of a start that fails before there is none."""
 SEVERAL = 5
 """Full blocks below which descent goes on in random subspaces."""
 Q = 16
@@ -135,6 +137,10 @@ class Descent:
         """Everything, by the budget and by what is seen of the function."""
         o, rng = self.oracle, self.rng
         f = yield from o.value(x)
+        for _ in range(STARTS - 1):  # a simulator that fails now and then may do so here
+            if np.isfinite(f) or not o.left:
+                break
+            f = yield from o.value(x)
         reach = np.maximum(np.abs(x), self.scale or 1.0)
         blocks = o.left / (o.dim + 1)
         if blocks < SEVERAL:

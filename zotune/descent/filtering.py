@@ -12,6 +12,7 @@ import numpy as np
 from zotune.descent.gradients import Measured, central, forward
 from zotune.descent.linesearch import Step, search
 from zotune.descent.local import Memory, diagonal_of, typical
+from zotune.descent.noise import succeeded
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 WIDE, FAR, CAP = 10.0, 0.1, 0.5
@@ -87,14 +88,18 @@ class Filter:
         o, step, before = self.o, None, self.f
         if np.sqrt(np.mean((self.g / self.error) ** 2)) > TELLS:
             step = yield from along(o, self.x, self.f, self.g, self.free, self.memory, self.reach)
-        again = yield from o.values(np.stack([self.x if step is None else step.x] * ASKED))
+        told = yield from o.values(np.stack([self.x if step is None else step.x] * ASKED))
+        again = succeeded(told)
+        if not len(again):
+            return False
         value = float(np.mean(again))
         if step is None:
             self.memory.pairs.clear()
-            self.f = (self.f + ASKED * value) / (1 + ASKED)
+            self.f = (self.f + len(again) * value) / (1 + len(again))
         elif value < self.f:
             self.x, self.f = step.x, value
-        o.noise = float(np.sqrt((o.noise**2 + ASKED * np.var(again)) / ASKED))
+        many = len(again)
+        o.noise = float(np.sqrt((o.noise**2 + many * np.var(again)) / max(many, 2)))
         return self.f < before - o.noise / 2
 
     def choose_radius(self, gained: bool) -> None:

@@ -46,7 +46,8 @@ def forward(o: Oracle, x: Vector, f: float, h: Vector, toward: Vector) -> Stage[
 
 
 def _farthest(points: Vector, values: Vector, f: float) -> tuple[Vector, float]:
-    at = int(np.abs(np.where(np.isfinite(values), values - f, 0.0)).argmax())
+    with np.errstate(invalid="ignore"):  # f itself may have failed
+        at = int(np.abs(np.where(np.isfinite(values), values - f, 0.0)).argmax())
     return points[at], float(values[at])
 
 

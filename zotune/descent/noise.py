@@ -80,22 +80,42 @@ def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator
     """16 evaluations: eight at x, eight so far away."""
     points = o.inside(x + radius * rng.standard_normal((LOOKS, o.dim)))
     values = yield from o.once(np.concatenate([np.stack([x] * LOOKS), points]))
-    same, apart = values[:LOOKS], values[LOOKS:]
+    same = succeeded(values[:LOOKS])
     _, counts = np.unique(same, return_counts=True)
-    deviation, spread = _deviation(same), _deviation(apart)
+    deviation, apart = _deviation(same), succeeded(values[LOOKS:])
+    if len(apart) > LOOKS // 2:
+        spread = _deviation(apart)
+    else:  # so far away most fail; the others tell by how far they are from x
+        spread = float(np.abs(apart - middle(same)).max(initial=0.0)) or np.inf
     share = deviation / max(spread, 1e-300)
-    return Noise(float(np.median(same)), deviation, share, bool(counts.max() >= LOOKS // 2))
+    repeats = bool(len(same) and counts.max() >= LOOKS // 2)
+    return Noise(middle(same), deviation, share, repeats)
+
+
+def succeeded(values: Vector) -> Vector:
+    """The values of evaluations that did not fail."""
+    found: Vector = values[np.isfinite(values)]
+    return found
+
+
+def middle(values: Vector) -> float:
+    """The median of evaluations that did not fail; inf where all have."""
+    known = succeeded(values)
+    return float(np.median(known)) if len(known) else np.inf
 
 
 def _deviation(values: Vector) -> float:
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    """The standard deviation, from the median of absolute deviations; 0 where all have failed."""
+    known = succeeded(values)
+    return 1.4826 * float(np.median(np.abs(known - np.median(known)))) if len(known) else 0.0
 
 
 def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, float]]:
     """The best of several points, if it is better than the first beyond doubt; else the first.
 
     All that is left is spent on them, in equal parts. Two points are compared by the ranks of
-    their values (Mann and Whitney), which outliers do not decide.
+    their values (Mann and Whitney), which outliers do not decide. Evaluations that failed are left
+    out; a point at which most of them fail is no answer.
 
     Returns:
         The point, the median of its values, and their deviation.
@@ -105,15 +125,16 @@ def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, floa
         raise Spent
     told = yield from o.once(np.repeat(np.stack(points), each, axis=0))
     values = told.reshape(len(points), each)
-    medians = np.median(values, axis=1)
-    at = int(medians.argmin())
-    if sigmas(values[at], values[0]) < CERTAIN:
+    works = np.isfinite(values).mean(1) > 0.5
+    medians = [middle(row) if ok else np.inf for row, ok in zip(values, works, strict=True)]
+    at = int(np.argmin(medians))
+    if sigmas(succeeded(values[at]), succeeded(values[0])) < CERTAIN and works[0]:
         at = 0
-    return points[at], float(medians[at]), _deviation(values[at])
+    return points[at], middle(values[at]), _deviation(values[at])
 
 
 def sigmas(low: Vector, high: Vector) -> float:
     """How many standard deviations the ranks of ``low`` lie below those of ``high``."""
-    n = len(low)
+    n, m = len(low), len(high)
     wins = (low[:, None] < high).sum() + 0.5 * (low[:, None] == high).sum()
-    return float((wins - n * n / 2) / np.sqrt(n * n * (2 * n + 1) / 12))
+    return float((wins - n * m / 2) / np.sqrt(max(n * m, 1) * (n + m + 1) / 12))

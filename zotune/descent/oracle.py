@@ -104,6 +104,8 @@ def doubtful(values: Vector, best: float) -> Mask:
     """Which values of a block may be outliers: the best so far, and those far from the others."""
     if len(values) < FEW:
         return np.ones(len(values), dtype=bool)
-    off = np.abs(values - np.median(values))
-    found: Mask = (values < best) | ~(off <= OUTLYING * np.median(off))
+    known = values[np.isfinite(values)]
+    center = np.median(known) if len(known) else 0.0
+    off = np.abs(values - center)
+    found: Mask = (values < best) | ~(off <= OUTLYING * np.median(np.abs(known - center)))
     return found

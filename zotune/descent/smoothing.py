@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zotune.descent.noise import middle
 from zotune.descent.oracle import Oracle, Stage, Vector
 
 
@@ -51,7 +52,7 @@ def smoothing(
         move = w @ y[best]
         x = o.inside(x + sigma * scale * move)
         if o.answer is not None:
-            o.answer = x, float(np.median(values))
+            o.answer = x, middle(values)
         white = move / np.sqrt(c) if diagonal else axes @ ((axes.T @ move) / roots)
         path_s = (1 - c_s) * path_s + np.sqrt(c_s * (2 - c_s) * mu) * white
         count += 1

@@ -343,10 +343,9 @@ class Vectors:
 
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
-        return (
-            f"the objective must be finite at the start point, got {loss.tolist()}; "
-            "choose another x0"
-        )
+        failure = getattr(self.objective, "failure", "")
+        got = f"it raised {failure}" if failure else f"got {loss.tolist()}"
+        return f"the objective must be finite at the start point, {got}; choose another x0"
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything is in the state."""

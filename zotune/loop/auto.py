@@ -17,7 +17,7 @@ from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses
 from zotune.core.names import EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
-from zotune.descent import Descent
+from zotune.descent import STARTS, Descent
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Program, Request, View
@@ -81,9 +81,12 @@ class AutoLane:
             },
         )
         self._live = None
-        state = yield from self._answered(state)
+        for _ in range(STARTS):
+            state = yield from self._answered(state)
+            if bool(state.loss.isfinite().all()) or self._descent(state).done:
+                break
         if not bool(state.loss.isfinite().all()):
-            raise ObjectiveError(self.iterate.start_error(state.loss))
+            raise ObjectiveError(self.iterate.start_error(state.memory[VALUES][-1:]))
         state = state.but(start_loss=state.loss)
         first = state.but(ledger=Ledger(), steps=0, q=0)
         return state.but(curve=state.curve.append(self._observation(first)))

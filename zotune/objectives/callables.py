@@ -56,6 +56,8 @@ class CallableObjective(Objective):
         self.fn = fn
         self.batched = batched
         self.failures = failures
+        self.failure = ""
+        """What the last failed evaluation raised."""
         self.awaited = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
             getattr(fn, "__call__", None)  # noqa: B004
         )
@@ -96,17 +98,21 @@ class CallableObjective(Objective):
         """The number that the function returns; inf for a failed evaluation."""
         try:
             return _number(self._called(point))
-        except self.failures:
-            self.failed += 1
-            return inf
+        except self.failures as error:
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> float:
+        """The value of an evaluation that has failed; the error is kept for messages."""
+        self.failed += 1
+        self.failure = f"{type(error).__name__}: {error}"[:200]
+        return inf
 
     async def _awaited_value(self, point: Tensor) -> float:
         """The same of an ``async def``, which gets a tensor unless it says otherwise."""
         try:
             return _number(await self.fn(point.cpu().numpy() if self._numpy else point))  # type: ignore[arg-type]
-        except self.failures:
-            self.failed += 1
-            return inf
+        except self.failures as error:
+            return self._failed(error)
 
     def _called(self, x: Tensor) -> Any:
         """What the user's function answers, called with a tensor or an array.
@@ -209,7 +215,7 @@ def objective(
     optimum: float | None = None,
     bounds: tuple[Any, Any] | None = None,
     start: Any = None,
-    failures: tuple[type[BaseException], ...] = (),
+    failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
     array: str | None = None,
     dtype: torch.dtype | str | None = None,
@@ -244,6 +250,11 @@ def objective(
     >>> bowl.values(torch.ones(2, 3))
     tensor([3., 3.], dtype=torch.float64)
     """
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise ConfigError(
+            f"metrics must be functions by their names, such as {{'distance': fn}}, got "
+            f"{type(metrics).__name__}: {short(metrics)}"
+        )
     if not callable(fn):
         raise ObjectiveError(f"an objective is a callable, got {type(fn).__name__}: {short(fn)}")
     wrapped = CallableObjective(
@@ -254,7 +265,7 @@ def objective(
         device=device,
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
         start=start,
-        failures=tuple(failures),
+        failures=(failures,) if isinstance(failures, type) else tuple(failures),
         array=None if array is None else one_of("array", array, (TORCH, NUMPY)),
     )
     wrapped.L, wrapped.minimum = checked_smoothness(L), optimum

@@ -46,7 +46,7 @@ def minimize(
     budget: int,
     data: Any = None,
     bounds: tuple[Any, Any] | None = None,
-    failures: tuple[type[BaseException], ...] = (),
+    failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     target: float | None = None,
     ftol: float | None = None,
     xtol: float | None = None,
@@ -255,7 +255,7 @@ def _require_same_run(
 def as_objective(
     target: Problem,
     x0: Any = None,
-    failures: tuple[type[BaseException], ...] = (),
+    failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     data: Any = None,
     *,
     array: str | None = None,

@@ -26,6 +26,10 @@ MANY = 0.5
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @dataclass
 class Stop:
     """Ends a run at a target, without progress, or after a time.
@@ -46,8 +50,10 @@ class Stop:
     def __post_init__(self) -> None:
         for name in (FTOL, XTOL, SECONDS):
             value = getattr(self, name)
-            if value is not None and not (isfinite(value) and value >= 0):
+            if value is not None and not (_is_number(value) and isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} must be a number of at least 0, got {value!r}")
+        if self.target is not None and not _is_number(self.target):
+            raise ConfigError(f"target must be a number, got {self.target!r}")
 
     @property
     def is_wanted(self) -> bool:
