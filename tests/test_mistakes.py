@@ -42,6 +42,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "no start": (lambda: zotune.minimize(f, budget=10), "give x0, or wrap it with"),
     "a budget of nothing": (minimize(budget=0), "budget must be greater than or equal to 1, got 0"),
     "half an evaluation": (minimize(budget=10.5), "budget must be a whole number, got 10.5"),
+    "SciPy's pairs in two dimensions": (
+        minimize(f, [1.0, 1.0], bounds=[(-2, 2), (0, 4)]),
+        "give bounds=([-2, 0], [2, 4])",
+    ),
     "a target in quotes": (minimize(target="1"), "target must be a number, got '1'"),
     "seconds in quotes": (minimize(seconds="1"), "seconds must be a number of at least 0, got '1'"),
     "a list of metrics": (minimize(metrics=[f]), "metrics must be functions by their names, such"),

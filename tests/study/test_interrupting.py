@@ -134,6 +134,7 @@ def assert_interrupted(process: subprocess.Popen[str], launch: Path) -> None:
     assert err == ""
     assert f"--resume {launch.name}" in out.splitlines()[-1]
     assert re.search(r"interrupted +│", out)  # in the table
+    assert "failed" not in out
     assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
 
 

@@ -121,6 +121,8 @@ def _summary(request: Request, console: Console) -> Summary:
     summary = Summary.of(outcome)
     for trial in summary.failed:
         _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
+    if unbegun := len(outcome.results) - len(summary.trials):
+        _say(console, f"without a result yet: {unbegun} of {len(outcome.results)} trials")
     return summary
 
 
@@ -258,7 +260,8 @@ def _conclude(summary: Summary, request: Request, console: Console) -> None:
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
-    _say(console, summary.spent)
+    if summary.trials:
+        _say(console, summary.spent)
     for line in total_lines(launch.study, summary.spending, summary.left_out):
         _say(console, line)
     _say(console, f"records: {from_here(launch.folder)}")

@@ -48,10 +48,12 @@ def from_checkpoint(path: Path) -> Trial:
 
 
 def from_outcome(outcome: Outcome) -> list[Trial]:
-    """The trials of a launch, as Tune has left them."""
+    """The trials of a launch, as Tune has left them; without those that have no result yet."""
     keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
-    results = outcome.results
-    return [_from_result(results[at], outcome, keys) for at in range(len(results))]
+    results = [outcome.results[at] for at in range(len(outcome.results))]
+    if outcome.interrupted:
+        results = [one for one in results if one.error or (one.metrics or {}).get("status")]
+    return [_from_result(result, outcome, keys) for result in results]
 
 
 def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Trial:

@@ -120,7 +120,7 @@ def minimize(
         found, problem = make() if workers is None else _known(workers, make)
         if xtol is not None and not isinstance(found, Objective):
             raise ConfigError("xtol is for vectors, and this is a function of weights; give ftol")
-        bounds = bounds if bounds is not None else getattr(found, "bounds", None)
+        bounds = _sides(bounds) if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
         if checkpoint is not None and Path(checkpoint).is_file():
             told = with_defaults_of(Path(checkpoint), told)
@@ -306,6 +306,18 @@ def require_exceptions(failures: Any) -> None:
         raise ConfigError(
             f"failures must be types of exceptions, such as (OSError, ValueError), got {wrong[0]!r}"
         )
+
+
+def _sides(bounds: Any) -> Any:
+    """Bounds as they were given; pairs of two coordinates, which look like ours, are refused."""
+    pairs = isinstance(bounds, list) and all(isinstance(one, tuple) for one in bounds)
+    if pairs and [len(one) for one in bounds] == [2, 2]:
+        low, high = zip(*bounds, strict=True)
+        raise ConfigError(
+            f"bounds must be (low, high), each a number or a vector, got {bounds!r}; if these are "
+            f"pairs of two coordinates, give bounds=({list(low)}, {list(high)})"
+        )
+    return bounds
 
 
 def _is_plain(target: Problem) -> bool:
