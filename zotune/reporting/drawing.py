@@ -137,6 +137,10 @@ class Drawing:
 
     def interaction(self) -> dict[str, Any]:
         """Where the marks are in the SVG's coordinates, for the page's script."""
+        return self._interaction
+
+    @cached_property
+    def _interaction(self) -> dict[str, Any]:
         self.settle()
         return {
             "marks": [self._placed(mark) for mark in self.marks],
@@ -169,6 +173,7 @@ class Drawing:
 
     def save_for_latex(self, path: Path) -> Path:
         """Write a PDF as wide as a column, or as two where there are several panels."""
+        _ = self.svg, self._interaction  # as they are now: another size moves everything
         several = len([axis for axis in self.figure.axes if axis.get_visible()]) > 1
         width, height = self.figure.get_size_inches()
         wanted = TEXT_WIDTH if several else COLUMN
