@@ -168,9 +168,9 @@ class Session:
                 if steps != taken:
                     taken, deadline = steps, time.monotonic() + seconds
                 if taken and time.monotonic() > told_at:
-                    told_at, left = float("inf"), self._what_is_left()
-                    what = left if left[0] != "0" else "the summary and the page"
-                    logger.warning(f"MLflow: waiting for the store to take {what}")
+                    told_at = float("inf")
+                    left = self._points_left() or "the summary and the page"
+                    logger.warning(f"MLflow: waiting for the store to take {left}")
         finally:
             self._end_deliverer()
             self.spool.close()
@@ -212,15 +212,16 @@ class Session:
         why = " ".join(str(told.get("problem") or "it took too long").split())
         shown = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
         later = shlex.join(["zotune", "sync", _shown(self.spool.folder)])
-        return f"MLflow: {shown}; {self._what_is_left()} are kept. Later: {later}"
+        kept = self._points_left() or "ends of trials"
+        return f"MLflow: {shown}; {kept} are kept. Later: {later}"
 
-    def _what_is_left(self) -> str:
-        """What was written since the delivery last came to the end of what there was."""
+    def _points_left(self) -> str:
+        """Points that were written since the delivery last had all; empty where there are none."""
         told = read_json(self.spool.folder / DELIVERED)
         records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
         points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
         trials = {record["trial"] for record in records if "trial" in record}
-        return f"{points} curve points of {len(trials)} trials"
+        return f"{points} curve points of {len(trials)} trials" if points else ""
 
 
 def _shown(spool: Path) -> str:

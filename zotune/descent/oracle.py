@@ -105,7 +105,9 @@ def doubtful(values: Vector, best: float) -> Mask:
     if len(values) < FEW:
         return np.ones(len(values), dtype=bool)
     known = values[np.isfinite(values)]
-    center = np.median(known) if len(known) else 0.0
-    off = np.abs(values - center)
-    found: Mask = (values < best) | ~(off <= OUTLYING * np.median(np.abs(known - center)))
+    if not len(known):
+        return np.ones(len(values), dtype=bool)
+    off = np.abs(values - np.median(known))
+    usual = np.median(np.abs(known - np.median(known)))
+    found: Mask = (values < best) | ~(off <= OUTLYING * usual)
     return found

@@ -344,7 +344,8 @@ class Vectors:
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
         failure = getattr(self.objective, "failure", "")
-        got = f"it raised {failure}" if failure else f"got {loss.tolist()}"
+        raised = failure and bool(loss.isinf().any())  # NaN is what the function returned
+        got = f"it raised {failure}" if raised else f"got {loss.tolist()}"
         return f"the objective must be finite at the start point, {got}; choose another x0"
 
     def tensors(self) -> dict[str, Tensor]:
