@@ -40,6 +40,8 @@ from zotune.core.names import (
     FINAL_LOSSES_TAG,
     LOG10_ETA,
     LOSSES_KEY,
+    MINIMUM_KEY,
+    MINIMUM_TAG,
     STATUS_TAG,
 )
 from zotune.core.spending import repeated
@@ -63,6 +65,7 @@ class Journal:
         self._open: set[str] = set()
         self._diverged: set[str] = set()
         self._losses: dict[str, list[float]] = {}
+        self._minima: dict[str, float] = {}
         self._params: dict[str, dict[str, str]] = {}
         self._reports: dict[str, list[int]] = {}
         self._unwritten: dict[str, list[int]] = {}
@@ -91,13 +94,16 @@ class Journal:
             self._diverged.add(trial)
         if LOSSES_KEY in record:
             self._losses[trial] = record[LOSSES_KEY]
+        if record.get(MINIMUM_KEY) is not None:
+            self._minima[trial] = record[MINIMUM_KEY]
         self._reports.setdefault(trial, []).extend(record.get("reports", ()))
         if record["kind"] == POINTS and record["points"]:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
 
     def _forget(self, trial: str) -> None:
-        for known in (self._high, self._losses, self._params, self._reports, self._unwritten):
+        for known in (self._high, self._losses, self._minima, self._params, self._reports):
             known.pop(trial, None)
+        self._unwritten.pop(trial, None)
         for some in (self._open, self._ended, self._diverged):
             some.discard(trial)
 
@@ -165,7 +171,7 @@ class Journal:
         if reports := self._unwritten.pop(trial.trial_id, None):
             record["reports"] = reports
         if curve and LOSSES_KEY in curve[-1]:
-            record[LOSSES_KEY] = curve[-1][LOSSES_KEY]
+            record |= {key: curve[-1][key] for key in (LOSSES_KEY, MINIMUM_KEY)}
         self._replay(record)
         return [*begun, record]
 
@@ -192,6 +198,8 @@ class Journal:
         losses = json.dumps(self._losses.get(trial.trial_id))
         if trial.trial_id in self._losses and len(losses) <= TAG_LENGTH:
             record["tags"][FINAL_LOSSES_TAG] = losses
+        if trial.trial_id in self._minima:
+            record["tags"][MINIMUM_TAG] = repr(self._minima[trial.trial_id])
         checkpoint = trial.checkpoint
         record["checkpoint"] = None if checkpoint is None else str(checkpoint.path)
         self._replay(record)

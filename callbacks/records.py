@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
-from zotune.core.names import CHARGED, CHARGED_BEFORE, LOOKED
+from zotune.core.names import CHARGED, CHARGED_BEFORE, LOOKED, MINIMUM_KEY
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -33,6 +33,7 @@ NOT_OF_THE_STUDY = {
     "experiment_tag",
     "hostname",
     "iterations_since_restore",
+    MINIMUM_KEY,
     "node_ip",
     "pid",
     "should_checkpoint",

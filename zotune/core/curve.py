@@ -53,7 +53,10 @@ class Observation:
             "status": status,
         }
         extras = sorted(self.tensors.keys() - set(KNOWN))
-        return row | {name: _mean(self.tensors[name]) for name in extras}
+        row |= {name: _mean(self.tensors[name]) for name in extras}
+        if SECONDS in extras:  # when the last of the replicates was there
+            row[SECONDS] = float(self.tensors[SECONDS].max())
+        return row
 
 
 def _mean(values: Tensor | None) -> float | None:

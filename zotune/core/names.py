@@ -53,6 +53,7 @@ ROW_KEYS = frozenset(
         "L",
         "L_estimated",
         "losses",
+        "minimum",
         "done",
         "config",
     ]
@@ -62,9 +63,12 @@ LOG10_ETA = "log10_eta"
 """Among the last values of a run whose step was searched: its logarithm, for linear axes."""
 LOSSES_KEY = "losses"
 """In the last point of a curve: the loss of each replicate."""
+MINIMUM_KEY = "minimum"
+"""Beside it: the objective's lowest value, where it is known."""
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
+MINIMUM_TAG = "zotune.minimum"
 SPENT_TAG, POINT_TAG, KIND_TAG = "zotune.spent", "zotune.point", "zotune.kind"
 GROUP_TAG, LAUNCH_GROUP_TAG = "zotune.group", "zotune.group_of_launch"
 """Tags of a run in MLflow."""

@@ -28,6 +28,7 @@ from zotune.core.names import (
     FINISHED,
     KIND_TAG,
     LOG10_ETA,
+    MINIMUM_TAG,
     RUNNING,
     STATUS_TAG,
     STUDY_FILE,
@@ -256,7 +257,7 @@ def _trial(run: Run, history: History) -> Trial:
         status=status,
         config=nested(run.data.params),
         row=row,
-        load=lambda: Course(whole, _losses(tags.get(FINAL_LOSSES_TAG)), _minimum(whole)),
+        load=lambda: Course(whole, _losses(tags.get(FINAL_LOSSES_TAG)), _minimum(tags, whole)),
         error=tags.get(ERROR_TAG, ""),
         run_id=run.info.run_id,
     )
@@ -284,8 +285,10 @@ def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
     return row | ({"L_estimated": True} if L_ESTIMATED in run.data.tags else {})
 
 
-def _minimum(curve: pd.DataFrame) -> float | None:
-    """f* = loss − gap, at the smallest loss: a large one would swallow it."""
+def _minimum(tags: Mapping[str, str], curve: pd.DataFrame) -> float | None:
+    """As recorded; of older runs f* = loss − gap, at the smallest loss: a large one rounds it."""
+    if MINIMUM_TAG in tags:
+        return float(tags[MINIMUM_TAG])
     if "gap" not in curve:
         return None
     loss, gap = (curve[column].to_numpy(float) for column in ("loss", "gap"))

@@ -22,6 +22,7 @@ from zotune.core.names import (
     CURVE_KEY,
     LOOKED,
     LOSSES_KEY,
+    MINIMUM_KEY,
     OUT_OF_TIME,
     RUNNING,
     STATE_FILE,
@@ -257,6 +258,7 @@ class ZOTrainable(tune.Trainable):
         self._sent = points[-1]["spent"] if points else self._sent
         if points and status != RUNNING:
             points[-1][LOSSES_KEY] = self._loop.final_losses(state)
+            points[-1][MINIMUM_KEY] = self._loop.minimum
         return points
 
     def _sends_curve(self) -> bool:
