@@ -663,3 +663,19 @@ def test_a_run_that_goes_on_with_a_larger_budget_finishes_its_plan_and_begins_at
     save_loop(large, cut, file)
     again = Loop(large.config, bowl)
     assert torch.equal(again.advance(load_loop(again, file)[0]).x, longer.x)
+
+
+@pytest.mark.parametrize("batch", [4, 16, 64])
+def test_mini_batches_too_small_to_trust_are_descended_all_the_same(batch: int) -> None:
+    """The best step on few samples is far too long for all of them: runs ended at their start."""
+    problem = {"name": "stochastic-logistic", "dim": 20, "seed": 30, "batch": batch}
+    run = zotune.minimize(problem, budget=800, progress=False)
+    assert run.minimum is not None
+    assert run.best_loss - run.minimum < 0.4 * (run.curve["loss"][0] - run.minimum)
+
+
+def test_mini_batches_have_full_blocks_where_the_budget_covers_five() -> None:
+    config = parse_config({"budget": 60})
+    assert resolve(config, 9, batches=True)[0].q == 9
+    assert resolve(config, 90, batches=True)[0].q == 8
+    assert resolve(config, 9, batches=True)[0].update == "sgd"

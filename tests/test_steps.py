@@ -114,3 +114,22 @@ def test_a_searched_step_is_shortened_along_directions_that_do_not_descend(
     assert taken is None
     assert all(0 < later <= earlier / 2 for earlier, later in pairwise(tried))
     assert isfinite(line.memory["log"])
+
+
+@pytest.mark.parametrize(("sees_batches", "factor"), [(False, 1.0), (True, 0.5)])
+def test_a_searched_step_on_mini_batches_is_shortened_as_steps_go_by(
+    sees_batches: bool, factor: float
+) -> None:
+    line = Line(
+        eta=1.0, t=30, q=1, dim=2, value=1.0, rounding=1e-15, v=torch.zeros(1), first=lambda: 1.0,
+        natural=None, memory={"log": 0.0}, slope=lambda: 1.0, sees_batches=sees_batches,
+    )  # fmt: skip
+    search = STEPS["auto"].search
+    assert search is not None
+    steps = search(line)
+    eta = next(steps)
+    assert eta == pytest.approx(factor)
+    with pytest.raises(StopIteration) as end:
+        steps.send(1.0 - eta + eta**2 / 2)  # the parabola whose minimum is at 1
+    assert end.value.value == eta
+    assert line.memory["log"] == pytest.approx(0.0)  # the length that a single batch would have

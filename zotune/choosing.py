@@ -71,9 +71,9 @@ def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
         dim,
         _evaluations(config),
         each=difference.per_direction,
-        full=estimator.exact and not batches,
+        full=estimator.exact,
         small=estimator.preferred_q,
-        several=blocksizes.FEW_BLOCKS if quasi_newton else blocksizes.SEVERAL,
+        several=blocksizes.FEW_BLOCKS if quasi_newton or batches else blocksizes.SEVERAL,
     )
 
 

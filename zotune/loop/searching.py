@@ -102,6 +102,7 @@ class Searcher:
             natural=self.motion.update.natural,
             memory=memory,
             slope=lambda: plain if self._straight else slope[0],
+            sees_batches=self.iterate.stochastic and not self.size.scheduled,
         )
         assert self.entry.search is not None  # for the type checker
         return self.entry.search(line)

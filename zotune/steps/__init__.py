@@ -78,6 +78,8 @@ class Line:
     """What the rule has remembered; it may be changed."""
     slope: Callable[[], float]
     """gᵀΔ/η for the last Δ = η·(…) that was tried: how fast f should fall, by the estimate."""
+    sees_batches: bool = False
+    """Whether every step sees another mini-batch, and no schedule shortens the steps."""
 
 
 Search = Generator[float, float, float | None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, inf, isfinite, isnan, log, nan
+from math import exp, inf, isfinite, isnan, log, nan, sqrt
 
 from zotune.steps import Line, Search, register
 
@@ -16,6 +16,8 @@ LONGEST = 100.0
 """The largest factor between two trials."""
 SHARE = 0.3
 """The weight of the newest step in the running mean of log step sizes."""
+SETTLING = 10
+"""Steps on mini-batches after which steps become shorter, as 1/√(1 + t/SETTLING)."""
 
 
 @register(
@@ -34,11 +36,15 @@ def auto(line: Line) -> Search:
     The value at an accepted point is the f(x) of the next step, so an accepted step costs as many
     evaluations as a plain one. eta is a factor (1). Nocedal, Wright 2006, section 3.5; with noisy
     values Berahas, Cao, Scheinberg 2021.
+
+    The best step on a mini-batch fits that batch. Where every step sees another one, steps are
+    shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951).
     """
     memory = line.memory
     known = not isnan(memory["log"])
     eta = line.natural or (exp(memory["log"]) if known else line.first())
-    eta *= line.eta or 1.0
+    factor = (line.eta or 1.0) / (sqrt(1 + line.t / SETTLING) if line.sees_batches else 1.0)
+    eta *= factor
     best, best_value, reached = None, inf, nan
     for trial in range(TRIALS):
         value = yield eta
@@ -57,7 +63,7 @@ def auto(line: Line) -> Search:
             break
         else:
             eta = 0.1 * eta if isnan(minimum) else min(max(minimum, 0.01 * eta), 0.5 * eta)
-    _remember(line, best, reached, eta)
+    _remember(line, best, reached, eta, factor)
     return best
 
 
@@ -69,12 +75,13 @@ def _minimum(line: Line, eta: float, value: float) -> float:
     return eta * eta * line.slope() / (2 * bend) if bend > line.rounding else inf
 
 
-def _remember(line: Line, best: float | None, reached: float, last: float) -> None:
-    """The running mean of log step sizes, moved towards what this step has found."""
-    memory, factor = line.memory, line.eta or 1.0
-    found = last if best is None else (reached if isfinite(reached) else 2 * best)
-    if best is not None:
-        found = min(max(found, best / 10), 10 * best)
-    found = log(found / factor)
-    kept = 0.0 if isnan(memory["log"]) or best is None else 1 - SHARE
-    memory["log"] = found if not kept else kept * memory["log"] + SHARE * found
+def _remember(line: Line, best: float | None, reached: float, last: float, factor: float) -> None:
+    """The running mean of log step sizes, before the factor, moved towards what was found."""
+    memory = line.memory
+    if best is None:
+        memory["log"] = log(last / factor)
+        return
+    taken = best / factor
+    found = log(min(max(reached, taken / 10), 10 * taken) if isfinite(reached) else 2 * taken)
+    before = memory["log"]
+    memory["log"] = found if isnan(before) else (1 - SHARE) * before + SHARE * found
