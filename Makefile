@@ -1,7 +1,8 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make study   set up, run the headline study with Ray Tune, show its result and its figure
 #   make test    set up, lint, check types, run the tests
-# and two more, for minutes:
+# and three more, for minutes:
+#   make slow    whole studies, kills and servers: what CI runs beyond make test
 #   make faults  curves in MLflow while servers, drivers and deliverers die
 #   make long    killed drivers, clusters, wheels, models trained and exported
 # and for the documentation:
@@ -15,8 +16,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TWO := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: study test faults long lint types unit docs docs-test gallery names gpu release clean
+.PHONY: study test slow faults long lint types unit docs docs-test gallery names gpu release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -35,7 +37,11 @@ types: $(READY)
 # Two workers, each with a Ray of its own; what shares a server or a browser goes to one of them, see
 # conftest.py, which also puts the longest groups first.
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=10
+	$(BIN)/python -m pytest $(TWO) --durations=10
+
+# Whole studies, kills and servers, each of which takes long: CI runs them, too.
+slow: $(READY)
+	$(BIN)/python -m pytest $(TWO) --durations=10 -m slow
 
 # Curves in MLflow while servers, drivers and deliverers die: minutes, and so apart.
 faults: $(READY)
@@ -69,7 +75,7 @@ gpu: $(READY)
 	$(BIN)/python -m pytest --device cuda tests/conformance tests/language tests/weights
 
 # A dry run unless TAG=yes; nothing is pushed.
-release: $(READY) $(if $(filter yes,$(TAG)),test long)
+release: $(READY) $(if $(filter yes,$(TAG)),test slow long)
 	$(BIN)/python tools/release.py $(if $(filter yes,$(TAG)),--tag)
 
 # On a machine without a GPU, a CPU build of torch spares gigabytes: install it into .venv first, or

@@ -64,6 +64,7 @@ def test_replicates_start_apart_and_share_nothing_else() -> None:
     assert not torch.equal(run.x[0], run.x[1])
 
 
+@pytest.mark.slow
 def test_nothing_known_of_the_function_and_it_still_falls() -> None:
     scale = torch.logspace(0, 2, 20, dtype=torch.float64)
     for estimator in ("avg", "align"):

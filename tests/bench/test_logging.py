@@ -23,6 +23,7 @@ def test_results_carry_a_whole_curve() -> None:
     assert sum(len(result["_zotune_curve"]) for result in results) == 320
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_both_callbacks_are_measured_by_what_the_store_has(store: str, tmp_path: Path) -> None:
     cases: list[str] = []

@@ -148,6 +148,7 @@ def test_the_end_does_not_wait_for_a_store_that_has_never_answered(
     )
 
 
+@pytest.mark.slow
 def test_a_slow_store_is_waited_for_as_long_as_it_takes_something(
     tmp_path: Path, gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_the_load_of_the_machine_is_kept_with_the_summary_where_it_is_asked_for(
     assert not [key for key in run.data.metrics if key.startswith("system/")]
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_made_is_noted_and_holds_nothing_else_up(
     fit: Fit, tmp_path: Path, store: str, caplog: pytest.LogCaptureFixture
 ) -> None:

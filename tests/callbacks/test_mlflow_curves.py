@@ -149,6 +149,7 @@ def foreign(config: dict[str, Any]) -> None:
         tune.report({"score": score, "timesteps_total": 10 * at, "nested": {"value": at}})
 
 
+@pytest.mark.slow
 def test_anybodys_trainable_is_logged_without_arguments_from_the_environment(
     fit: Fit, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +201,7 @@ class EndOfAll(tune.Stopper):
         return self.seen >= 3
 
 
+@pytest.mark.slow
 def test_trials_that_the_end_of_the_experiment_cuts_are_killed(
     fit: Fit, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_options_of_a_sqlite_address_are_kept_and_are_not_of_its_path(tmp_path: 
     assert database_of(uri) == tmp_path / "mlflow.db"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 @pytest.mark.parametrize("here", [ODD], indirect=True)
 def test_a_launch_in_a_folder_of_any_name_is_recorded_reported_and_served(

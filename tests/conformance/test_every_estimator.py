@@ -203,7 +203,7 @@ def test_its_error_is_what_the_theory_says(
     """Moments of the estimate within five standard errors of their own simulation."""
     if estimator.moments is None:
         pytest.skip("declares no moments")
-    n = 4000
+    n = 2000
     g = torch.linspace(-1, 2, d, dtype=torch.float64, device=chosen()).expand(n, d)
     block = block_of(kind, d, q, replicates=n)
     found = estimate(estimator, block, measured(block, g))

@@ -45,6 +45,7 @@ def _indented(code: str) -> str:
     return "".join(f"    {line}\n" for line in code.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(2))
 def test_snippets_with_workers_run_as_they_stand(
     number: int, shared_ray: None, capsys: pytest.CaptureFixture[str]

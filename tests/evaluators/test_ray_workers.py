@@ -95,6 +95,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_charged_twice(
     assert run.state.ledger == undisturbed.state.ledger
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_straggler_are_dealt_again_and_the_first_answer_counts(
     shared_ray: None, tmp_path: Path, undisturbed: zotune.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def test_workers_that_ray_has_no_room_for_are_refused(shared_ray: None) -> None:
         minimize(valley, START, workers=-1, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_a_run_with_workers_is_resumed_by_another_number_of_them(
     shared_ray: None, tmp_path: Path, undisturbed: zotune.Run
 ) -> None:

@@ -73,6 +73,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "q"), MEASURED)
 def test_the_dichotomy_at_the_theory_step_is_the_one_measured_before(
     estimator: str, q: int

@@ -268,6 +268,7 @@ def test_a_run_ends_with_its_verdicts_for_people_and_for_machines(tmp_path: Path
     assert "Averaging wants" in shown.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_claims_are_not_judged_where_a_trial_has_failed(tmp_path: Path) -> None:
     """With q = 1 gone, the smallest q would be another one, and its verdict about it."""

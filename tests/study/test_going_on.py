@@ -41,6 +41,7 @@ def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) 
     assert invoke("run", path, "--storage", tmp_path / "out", "--resume").exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_launch_whose_only_state_is_torn_goes_on_from_its_checkpoints(tmp_path: Path) -> None:
     path = written(tmp_path, space={"q": [12]})
@@ -59,6 +60,7 @@ def test_a_launch_whose_only_state_is_torn_goes_on_from_its_checkpoints(tmp_path
     assert untimed(zotune.load_run(again).rows) == untimed(zotune.load_run(before).rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_launch_that_starts_over_supersedes_the_trials_it_had_begun(
     tmp_path: Path, store: str
@@ -80,6 +82,7 @@ def test_a_launch_that_starts_over_supersedes_the_trials_it_had_begun(
     assert (new.info.status, new.data.tags["zotune.launch_id"]) == ("FINISHED", killed.id)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_state_that_a_kill_has_torn_is_set_aside_and_the_one_before_goes_on(
     tmp_path: Path,
@@ -101,6 +104,7 @@ def test_a_state_that_a_kill_has_torn_is_set_aside_and_the_one_before_goes_on(
     assert torn == ["basic-variant-state", "experiment_state"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_path: Path) -> None:
     path, out = written(tmp_path), tmp_path / "out"
@@ -126,6 +130,7 @@ def test_a_finished_launch_goes_on_to_a_larger_budget_as_if_it_had_had_it(tmp_pa
     assert json.loads((Path(before["folder"]) / "launch.json").read_text())["state"] == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_random_search_goes_on_to_more_trials_and_keeps_those_it_had(tmp_path: Path) -> None:
     path = written(
@@ -169,6 +174,7 @@ def test_going_on_needs_a_launch_and_more_than_it_had(tmp_path: Path) -> None:
     assert "go on with its winner: --only best --budget N" in more.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_larger_total_begins_what_was_left_out_and_counts_what_was_spent(tmp_path: Path) -> None:
     path = written(tmp_path, total=200, space={"estimator": ["avg", "align"], "q": [1, 5]})
@@ -273,6 +279,7 @@ def test_another_store_is_refused_in_one_line_without_ray(tmp_path: Path) -> Non
     assert "sesame" not in line
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_the_printed_command_finds_a_launch_whose_study_was_renamed(tmp_path: Path) -> None:
     path, out = written(tmp_path, space={"q": [12]}), tmp_path / "out"

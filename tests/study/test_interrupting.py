@@ -138,6 +138,7 @@ def assert_interrupted(process: subprocess.Popen[str], launch: Path) -> None:
     assert json.loads((launch / "launch.json").read_text())["state"] == "interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_study_interrupted_twice_keeps_everything_and_ends_as_if_undisturbed(
     session: Session, store: str

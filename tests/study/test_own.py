@@ -85,6 +85,7 @@ def test_a_study_names_what_a_file_of_mine_registers(own_file: Path, tmp_path: P
     assert entry["loss"] == alone.rows[-1]["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_an_estimated_smoothness_is_told_in_tables_reports_and_verdicts(
     own_file: Path, tmp_path: Path, store: str

@@ -82,6 +82,7 @@ def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_pa
         assert (run.spent, run.status) == (row["spent"], row["status"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 @pytest.mark.parametrize(
     ("scheduler", "within"),
@@ -181,6 +182,7 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     assert {"report/report.html", "report/curves.png"} <= {file.path for file in attached}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_trials_whose_time_is_over_are_whole_in_mlflow_and_claims_about_them_are_judged(
     tmp_path: Path, store: str

@@ -67,6 +67,7 @@ def test_what_init_writes_runs_as_it_is() -> None:
     assert min(entry["loss"] for entry in found["best"]) < 0.1  # 5.5 at the start
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_function_below_this_folder_reaches_the_workers(here: Path) -> None:
     (here / "models" / "new").mkdir(parents=True)

@@ -75,6 +75,7 @@ def test_without_a_total_everything_is_booked_all_the_same(tmp_path: Path) -> No
     assert (spending.repeated, spending.total, spending.left) == (0, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_optuna_and_asha_stay_within_a_total(tmp_path: Path) -> None:
     rows, spending = run(
@@ -88,6 +89,7 @@ def test_optuna_and_asha_stay_within_a_total(tmp_path: Path) -> None:
     assert spending.trials == len(rows) < 8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_population_moves_its_weak_trials_and_pays_for_what_they_spend(tmp_path: Path) -> None:
     rows, spending = run(
@@ -103,6 +105,7 @@ def test_a_population_moves_its_weak_trials_and_pays_for_what_they_spend(tmp_pat
     assert 0.05 not in {row["config"]["eta"] for row in rows}  # the weakest was given up
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 @pytest.mark.parametrize("auto", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_race_is_the_one_without_ray_bit_for_bit_though_a_worker_is_killed(

@@ -78,6 +78,7 @@ def test_asha_cuts_on_spent_budget(fit: Fit) -> None:
     assert spent[0] < 320
 
 
+@pytest.mark.slow
 def test_median_stopping_and_a_stopper_of_the_users(fit: Fit) -> None:
     rule = MedianStoppingRule("timesteps_total", grace_period=80, min_samples_required=2)
     stop = tune.stopper.FunctionStopper(lambda trial_id, result: result["spent"] >= 160)
@@ -86,6 +87,7 @@ def test_median_stopping_and_a_stopper_of_the_users(fit: Fit) -> None:
     assert all(result.metrics["spent"] <= 180 for result in results)
 
 
+@pytest.mark.slow
 def test_population_based_training_exploits_across_estimators_and_steps(fit: Fit) -> None:
     scheduler = PopulationBasedTraining(
         time_attr="spent",
@@ -108,6 +110,7 @@ def test_population_based_training_exploits_across_estimators_and_steps(fit: Fit
     assert all(result.metrics["spent"] == 320 for result in results)
 
 
+@pytest.mark.slow
 def test_optuna_searches_a_space_with_a_nested_problem(fit: Fit) -> None:
     from ray.tune.search.optuna import OptunaSearch
 
@@ -135,6 +138,7 @@ def test_their_own_objective(fit: Fit, batched: bool) -> None:
     assert torch.allclose(best.best_x, torch.full((6,), 2.0, dtype=torch.float64), atol=0.1)
 
 
+@pytest.mark.slow
 def test_two_tuners_side_by_side_do_not_mix(fit: Fit, tmp_path: Path) -> None:
     """Same code, other data, at the same time in one driver; Ray registers one at a time."""
     targets = {name: torch.full((4,), value) for name, value in (("one", 1.0), ("two", -2.0))}

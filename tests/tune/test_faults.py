@@ -77,6 +77,7 @@ def test_a_killed_worker_is_retried_and_its_curve_is_bit_for_bit_the_undisturbed
     assert 0 < len(killer.spent) - len(set(killer.spent)) <= 3  # reported again, not charged again
 
 
+@pytest.mark.slow
 def test_a_worker_killed_before_its_first_checkpoint_starts_over(fit: Fit) -> None:
     killer = Killer(after=2)
     results = fit(
@@ -96,6 +97,7 @@ def fragile(x: Tensor) -> float:
     return value
 
 
+@pytest.mark.slow
 def test_an_objective_that_raises_fails_its_trial_at_once_and_the_others_go_on(fit: Fit) -> None:
     class Attempts(tune.Callback):
         started: list[str]

@@ -53,6 +53,7 @@ def test_tensorboard_shows_the_rows_of_a_trial_against_what_it_has_spent(
         assert scalars[f"ray/tune/{key}"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installed", [False, True])
 def test_a_study_writes_event_files_where_there_is_a_tensorboard_to_read_them(
     fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool

@@ -37,6 +37,7 @@ def test_a_trial_with_workers_is_the_run_without_and_takes_their_bundles(fit: Fi
     assert result.metrics["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_the_start_of_workers_is_no_part_of_a_trial_s_wall_time(fit: Fit) -> None:
     class SlowToArrive(CountingBowl):
         """Takes its time wherever it is sent to: to the trial, and then to its worker."""
