@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
+from tests.conformance.resuming import on_vectors
+from tests.conformance.toys import TOYS, register_toys
 from tests.evaluators.test_seam import loop_on_vectors, loop_on_weights
 from zotune.evaluators import SERIAL
 from zotune.evaluators.dealing import Deal, Pace
@@ -88,12 +88,27 @@ def test_a_copy_keeps_to_what_the_run_was_granted() -> None:
     loop = loop_on_vectors("central", SERIAL)
     history, copy = History(loop), Copy(loop_on_vectors("central", SERIAL))
     state = steps(loop, history, None, 2)
-    lane = loop.lanes[0]
-    lane.budget = replace(lane.budget, limit=5)
+    loop.lanes[0].limit_to(5)
     history.begin(0, "stepping", (state,))
     with torch.no_grad():
         assert copy.follow(history.news_for((0, 0), 4)[0])
         assert not copy.follow(history.news_for(NOWHERE, 6)[0])
+
+
+def test_a_copy_tries_no_more_steps_than_the_run_was_granted() -> None:
+    """A search ends where the grant does, in the copy as in the run."""
+    register_toys()
+    told = {**TOYS["a step that rejects"], "replicates": 1}
+    loop = on_vectors(told)
+    history, copy = History(loop), Copy(on_vectors(told))
+    state = steps(loop, history, None, 1)
+    loop.lanes[0].limit_to(6)  # a block of three and two of the four trials
+    state = steps(loop, history, state, 1)
+    history.begin(0, "ending", (state,))
+    with torch.no_grad():
+        copy.follow(history.news_for((0, 0), 1)[0])
+    assert copy._states[0].ledger == state.ledger  # type: ignore[attr-defined]
+    assert state.ledger.evaluations == 6  # type: ignore[attr-defined]
 
 
 def test_late_parts_are_dealt_again_once_and_found_parts_not_at_all() -> None:

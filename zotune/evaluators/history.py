@@ -9,6 +9,7 @@ from zotune.core.state import LaneState
 from zotune.evaluators.following import (
     BEGIN,
     Chapter,
+    FollowedLoop,
     News,
     Sent,
     Snapshot,
@@ -32,7 +33,7 @@ class History:
         loop: the run itself.
     """
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: FollowedLoop) -> None:
         self.loop = loop
         self._chapters: deque[Chapter] = deque(maxlen=KEPT)
         self._count = 0

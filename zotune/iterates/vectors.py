@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Request, Trial, View, iterate_of
+from zotune.iterates import Answer, Iterate, Request, Trial, View, iterate_of
 from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
@@ -30,7 +29,7 @@ SHORT = 1e-3
 """A step of which nothing is known changes x by this share of its size."""
 
 
-class Vectors:
+class Vectors(Iterate):
     """x is a tensor (replicates, d), in the state itself.
 
     Args:
@@ -40,7 +39,7 @@ class Vectors:
     """
 
     looks_on_grid = True
-    can_probe_curvature = True
+    takes_points = True
 
     def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
         config.refuse_settings_for_weights()
@@ -67,6 +66,10 @@ class Vectors:
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
 
+    def alone(self, config: Config, row: int) -> Vectors:
+        """The vector of one replicate."""
+        return Vectors(config, self.objective, self.begins_at[row])
+
     def begin(self) -> dict[str, Any]:
         """x at the start; an average where the objective is stochastic."""
         x = self.begins_at.clone()
@@ -76,9 +79,6 @@ class Vectors:
     def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
         """Vectors for an update, at zero."""
         return {name: torch.zeros_like(self.begins_at) for name in names}
-
-    def require_at(self, state: LaneState) -> None:
-        """x is in the state itself."""
 
     def view(self, step: int) -> View:
         """All of x."""
@@ -219,10 +219,6 @@ class Vectors:
         """The point of each replicate that the value in its column belongs to."""
         return self.prober.points_at(state.x, block, columns)
 
-    def saw(self, state: LaneState, values: Tensor) -> LaneState:
-        """Nothing is kept of a step's values."""
-        return state
-
     def look(self, state: LaneState) -> Request | None:
         """The loss of replicates that still run; on the full data where f is stochastic."""
         alive = ~state.diverged
@@ -325,9 +321,6 @@ class Vectors:
             weights = torch.stack([motion.weigh(gram, view.step) for gram in grams]).unsqueeze(1)
         return motion(along, slots, eta, view.step, weights), slots, estimate
 
-    def stay(self, steps: int) -> None:
-        """x is in the state itself."""
-
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
         if not self.stochastic:
@@ -337,10 +330,6 @@ class Vectors:
             average=state.average + w * state.x, average_weight=state.average_weight + w
         )
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
-        return self.objective.fingerprint()
-
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
         failure = getattr(self.objective, "failure", "")
@@ -348,27 +337,9 @@ class Vectors:
         got = f"it raised {failure}" if raised else f"got {loss.tolist()}"
         return f"the objective must be finite at the start point, {got}; choose another x0"
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything is in the state."""
-        return {}
-
-    def notes(self) -> dict[str, Any]:
-        """Everything is in the state."""
-        return {}
-
     def start_digest(self) -> str:
         """A hash of the start of all replicates."""
         return hashlib.sha256(self.begins_at.cpu().numpy().tobytes()).hexdigest()[:16]
-
-    def weights_reader(self) -> None:
-        """x is a vector."""
-
-    def save_beside(self, path: Path) -> None:
-        """Everything is in the state."""
-
-    def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
-        """Everything is in the state."""
-        return state
 
     def losses(self, x: Tensor) -> Tensor:
         """The loss that curves show."""

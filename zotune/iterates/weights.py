@@ -21,7 +21,7 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.iterates import Answer, Request, Trial, View, iterate_of, motion_for
+from zotune.iterates import Answer, Iterate, Request, Trial, View, iterate_of, motion_for
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     layout: Layout
 
 
-class Weights:
+class Weights(Iterate):
     """x is the trained parameters of a module.
 
     Args:
@@ -59,7 +59,7 @@ class Weights:
     """
 
     looks_on_grid = False
-    can_probe_curvature = False
+    takes_points = False
     stochastic, pure, sees_loss = True, False, False
     smoothness: float | None = None
     minimum: float | None = None
@@ -116,10 +116,6 @@ class Weights:
         unknown = torch.full((1,), torch.nan, dtype=torch.float64)
         metrics = dict.fromkeys(("accuracy", "train_loss", "unmoved"), unknown)
         return {"x": nowhere, "best_x": nowhere, "average": nowhere, "metrics": metrics}
-
-    def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """Slots stand with the weights."""
-        return {}
 
     def require_at(self, state: LaneState) -> None:
         """Refuse a state whose weights the module does not hold."""
@@ -192,18 +188,6 @@ class Weights:
 
         return Parts(n, evaluate, join)
 
-    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
-        """The directions themselves: weights have no bounds."""
-        return block
-
-    def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Weights have no bounds."""
-        return False
-
-    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Weights have no bounds."""
-        return False
-
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (1, q)."""
         assert isinstance(block, TileBlock)  # for the type checker
@@ -213,27 +197,12 @@ class Weights:
         """Weights have no points beside those of their directions."""
         raise ZotuneError("the loss of a model's weights cannot be asked for at points")
 
-    def walk(
-        self,
-        x: Tensor,
-        steps: range,
-        q: int,
-        etas: Sequence[float],
-        coefficients: Callable[[Tensor, Block], Tensor],
-    ) -> tuple[Tensor, Tensor] | None:
-        """There is no faster way than step by step."""
-        return None
-
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Whether weights + mu·u are the weights everywhere, for every direction."""
         assert isinstance(block, TileBlock)  # for the type checker
         return torch.tensor(
             [not moves_weights(self.objective.trained, self.mu, view.payload.layout, block)]
         )
-
-    def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
-        """The weights are not in the state."""
-        return state.x
 
     def saw(self, state: LaneState, values: Tensor) -> LaneState:
         """The state that adds a mini-batch's loss to those since the last point."""
@@ -269,10 +238,6 @@ class Weights:
         if BATCHES not in state.memory:
             return state.metrics["train_loss"]
         return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
-
-    def gradient(self, state: LaneState) -> Tensor | None:
-        """Not known."""
-        return None
 
     def unmoved(self, state: LaneState) -> Tensor:
         """As the last move has told."""
@@ -343,14 +308,6 @@ class Weights:
         """The weights are those of this step, which did not move them."""
         self._at = steps
 
-    def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
-        """No average of the weights is kept."""
-        return state
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
-        return self.objective.fingerprint()
-
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
         return (
@@ -369,10 +326,6 @@ class Weights:
     def notes(self) -> dict[str, Any]:
         """Whether the log tells all that was done to the weights."""
         return {"log_is_whole": self.log_is_whole}
-
-    def start_digest(self) -> str:
-        """Nothing: a checkpoint holds the weights."""
-        return ""
 
     def weights_reader(self) -> Callable[[], dict[str, Tensor]]:
         """Copies the trained parameters of the module."""

@@ -20,8 +20,7 @@ from zotune.core.state import LaneState
 from zotune.descent import STARTS, Descent
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
-from zotune.iterates import Program, Request, View
-from zotune.iterates.vectors import Vectors
+from zotune.iterates import Iterate, Program, Request, View
 from zotune.loop.gradient_free import gradient_free
 
 VALUES = "auto.values"
@@ -42,8 +41,10 @@ class AutoLane:
 
     estimates = False
     needs_smoothness = False
+    takes_points = False
+    """The descent goes by its own values alone, and cannot be put at another's point."""
 
-    def __init__(self, config: Config, iterate: Vectors, evaluator: Evaluator = SERIAL) -> None:
+    def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
         self.config = config
         self.iterate = iterate
         self.evaluator = evaluator
@@ -101,6 +102,9 @@ class AutoLane:
         if self.config.budget > int(planned[-1]):
             planned = torch.cat([planned, planned.new_tensor([self.config.budget])])
         return state.but(memory={**state.memory, PLANNED: planned})
+
+    def limit_to(self, limit: int) -> None:
+        """Nothing: the descent plans with its whole budget, which was reserved before it began."""
 
     @gradient_free
     def step(self, state: LaneState) -> LaneState:
@@ -190,7 +194,7 @@ class AutoLane:
         """The descent that was told the state's values; told again where another is alive."""
         values, planned = state.memory[VALUES], self._planned(state)
         if self._live is None or self._live[0] != len(values):
-            self._live = (0, 0, self._new(self.iterate.begins_at[0], planned[0]))
+            self._live = (0, 0, self._new(self.iterate.begin()["x"][0], planned[0]))
         at, number, descent = self._live
         while at < len(values) or (descent.done and number + 1 < len(planned)):
             if descent.done:

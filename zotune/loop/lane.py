@@ -7,6 +7,7 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -74,9 +75,18 @@ class Lane:
         """Whether the step is divided by L."""
         return self.rule.needs_smoothness
 
+    @property
+    def takes_points(self) -> bool:
+        """Whether it can go on from a point of another run."""
+        return self.iterate.takes_points
+
     def chosen(self, state: LaneState) -> dict[str, str]:
         """Everything was told."""
         return {}
+
+    def limit_to(self, limit: int) -> None:
+        """End when so much is spent, rather than at the configuration's budget."""
+        self.budget = self.size.budget = replace(self.budget, limit=limit)
 
     @gradient_free
     def init(self) -> LaneState:
