@@ -37,21 +37,21 @@ def steps(loop: Loop, history: History, state: object, count: int) -> object:
     return state
 
 
-def test_a_copy_that_has_drifted_says_so_and_is_put_right_by_a_snapshot() -> None:
+def test_a_copy_that_has_drifted_says_so_and_is_put_right_by_the_state() -> None:
     loop = loop_on_vectors("central", SERIAL)
     history, copy = History(loop), Copy(loop_on_vectors("central", SERIAL))
     state = steps(loop, history, None, 3)
     history.begin(0, "stepping", (state,))
     with torch.no_grad():
         news, position = history.news_for((0, 0), 6)
-        assert news.snapshot is None
+        assert news.to_join is None
         assert copy.follow(news)
         own = copy._states[0]
         copy._states[0] = own.but(x=own.x * (1 + 1e-15))
         news, _ = history.news_for(position, 6)
         assert not copy.follow(news)
         news, _ = history.news_for(NOWHERE, 6)
-        assert news.snapshot is not None
+        assert news.to_join is not None
         assert copy.follow(news)
         assert torch.equal(copy._states[0].x, state.x)  # type: ignore[attr-defined]
 
@@ -77,10 +77,10 @@ def test_a_copy_that_has_missed_too_much_or_another_run_gets_the_state() -> None
     history = History(loop)
     state = steps(loop, history, None, 2)
     history.begin(0, "stepping", (state.but(steps=1),))  # type: ignore[attr-defined]
-    assert history.news_for((2, 1), 6)[0].snapshot is not None
+    assert history.news_for((2, 1), 6)[0].to_join is not None
     for _ in range(KEPT + 2):
         history.begin(0, "begin", ())
-    assert history.news_for((0, 0), 6)[0].snapshot is not None
+    assert history.news_for((0, 0), 6)[0].to_join is not None
 
 
 def test_a_copy_keeps_to_what_the_run_was_granted() -> None:

@@ -65,7 +65,7 @@ class Chapter(NamedTuple):
     """What the lane may spend: a trial may be granted less than its budget for a while."""
 
 
-class Snapshot(NamedTuple):
+class JoinState(NamedTuple):
     """All that a copy needs to join a run before one of its programs."""
 
     states: dict[int, LaneState]
@@ -78,7 +78,7 @@ class News:
     """What a copy has missed, and how it can tell that it still is one."""
 
     chapters: list[Chapter] = field(default_factory=list)
-    snapshot: Snapshot | None = None
+    to_join: JoinState | None = None
     checksum: int = 0
     parts: int = 0
     """Of the request that is asked now."""
@@ -100,8 +100,8 @@ class Copy:
 
     def follow(self, news: News) -> bool:
         """Take part up to the request that is asked now; whether x is that of the run."""
-        if news.snapshot is not None:
-            self._restore(news.snapshot)
+        if news.to_join is not None:
+            self._restore(news.to_join)
         for chapter in news.chapters:
             if chapter.name:
                 self._begin(chapter)
@@ -119,12 +119,12 @@ class Copy:
         cut = self._request.parts()
         return [cut.evaluate(part) for part in parts]
 
-    def _restore(self, snapshot: Snapshot) -> None:
+    def _restore(self, to_join: JoinState) -> None:
         self._program = self._request = None
-        self._states = dict(snapshot.states)
+        self._states = dict(to_join.states)
         if 0 in self._states:
             iterate = self.loop.iterate
-            self._states[0] = iterate.restore(self._states[0], snapshot.tensors, snapshot.notes)
+            self._states[0] = iterate.restore(self._states[0], to_join.tensors, to_join.notes)
 
     def _begin(self, chapter: Chapter) -> None:
         lane = self.loop.lanes[chapter.lane]
@@ -178,7 +178,7 @@ def checksum(loop: FollowedLoop, state: LaneState | None) -> int:
     return found
 
 
-def snapshot(loop: FollowedLoop, states: Mapping[int, LaneState]) -> Snapshot:
+def state_to_join(loop: FollowedLoop, states: Mapping[int, LaneState]) -> JoinState:
     """What a copy needs to join before the program that starts from these states."""
     notes = loop.iterate.notes() | {"config": loop.config.model_dump()}
-    return Snapshot(dict(states), loop.iterate.tensors(), notes)
+    return JoinState(dict(states), loop.iterate.tensors(), notes)

@@ -200,7 +200,7 @@ class RayWorkers:
         if self._history is not None:
             self.rejoined += worker.position == NOWHERE and worker.answered
             news, worker.position = self._history.news_for(worker.position, parts.count)
-            worker.corrected = news.snapshot is not None
+            worker.corrected = news.to_join is not None
         else:
             assert parts.points is not None  # a descent asks for values at points
             points = [parts.points(part).cpu().numpy() for part in taken]

@@ -55,7 +55,7 @@ class Request:
     """The request in parts that can be evaluated apart; None: it is one."""
 
 
-class Trial(NamedTuple):
+class Attempt(NamedTuple):
     """A step that is tried before it is taken."""
 
     request: Request
@@ -217,7 +217,7 @@ class Iterate(Protocol):
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """The value of f, as the step sees it, where ``move`` would lead; x stays."""
 
     def short_step(

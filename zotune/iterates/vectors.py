@@ -16,8 +16,8 @@ from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Iterate, Request, Trial, View, iterate_of
-from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
+from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of
+from zotune.iterates.parts import Parts, Region, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
@@ -174,7 +174,7 @@ class Vectors(Iterate):
         state: LaneState,
         columns: int,
         step: int,
-        points: Callable[[Place], Tensor],
+        points: Callable[[Region], Tensor],
         *,
         every: bool = False,
     ) -> Parts:
@@ -182,7 +182,7 @@ class Vectors(Iterate):
         runs = range(self.replicates) if every or not state.lost else _running(state)
         places = cut(runs, columns, self.objective.points_per_call)
 
-        def values(at: Place, points: Tensor) -> Tensor:
+        def values(at: Region, points: Tensor) -> Tensor:
             return self.objective.sample(self.prober.batch_keys[at.rows], step)(points)
 
         return parts_of_values(places, (self.replicates, columns), points, values)
@@ -280,7 +280,7 @@ class Vectors(Iterate):
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """f at the point that ``move`` would lead to."""
         change, _, estimate = self._change(state, view, block, c, eta, motion)
         if motion.plain:
@@ -290,7 +290,7 @@ class Vectors(Iterate):
         if self.box is not None:
             change = state.x - point
         request = self.trial(state, view, point.unsqueeze(1))
-        return Trial(request, lambda: float((estimate * change).sum()))
+        return Attempt(request, lambda: float((estimate * change).sum()))
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion

@@ -21,7 +21,7 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.iterates import Answer, Iterate, Request, Trial, View, iterate_of, motion_for
+from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of, motion_for
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
@@ -262,7 +262,7 @@ class Weights(Iterate):
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """The loss of the same mini-batch where ``move`` would lead; the weights are only read."""
         assert isinstance(block, TileBlock)  # for the type checker
         tiles, batch, layout = block, view.payload.batch, view.payload.layout
@@ -277,7 +277,7 @@ class Weights(Iterate):
             c_only = c[0].double().tolist() if motion.linear else a
             return self.updater.decrease(layout, tiles, view.step, c_only, motion=motion, eta=eta)
 
-        return Trial(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
+        return Attempt(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion

@@ -28,7 +28,7 @@ from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.recording import Recorder
-from zotune.loop.searching import CENTER, STEP_MEMORY, Measured, Searcher
+from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
 
 LONGEST_WALK = 64
@@ -239,7 +239,7 @@ class Lane:
         if self.blocks.sees_values and not ended:
             state = self._with_next_q(state, view, block, v, c)
         if not ended:
-            step = Measured(view, block, values, v, c, spent)
+            step = ProbedStep(view, block, values, v, c, spent)
             state = yield from self._moved(state, step)
         else:
             self.iterate.stay(view.step + 1)
@@ -268,7 +268,7 @@ class Lane:
         size = torch.tensor(self.blocks.next(view.step + 1, last))
         return state.but(memory={**state.memory, NEXT_Q: size})
 
-    def _moved(self, state: LaneState, step: Measured) -> Program[LaneState]:
+    def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule, or has stayed where no step was good."""
         if self.rule.entry.search is not None:
             return (yield from self.searcher.moved(state, step))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict
-from zotune.core.names import RUNNING
+from zotune.core.names import FAILED, RUNNING
 from zotune.core.spending import Spending
 from zotune.reporting import figures
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
@@ -33,7 +33,7 @@ from zotune.results.configurations import (
 )
 from zotune.results.leaders import leaders
 from zotune.results.store import LaunchRecord
-from zotune.results.trial import FAILED, Trial, is_metric
+from zotune.results.trial import Trial, is_metric
 from zotune.study.totals import left_out_line
 
 if TYPE_CHECKING:
