@@ -146,8 +146,9 @@ def plan_command(
     """
     from dataclasses import asdict
 
+    from zotune.theory.plan_case import case_of
     from zotune.theory.plan_table import render
-    from zotune.theory.planning import case_of, plan
+    from zotune.theory.planning import plan
     from zotune.theory.wall_clock import timed
 
     found, fastest = plan(**question, L=smoothness), None

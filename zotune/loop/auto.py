@@ -179,16 +179,7 @@ class AutoLane:
         return self._descent(state).chosen
 
     def _observation(self, state: LaneState) -> Observation:
-        tensors = {"loss": state.loss, "best_loss": state.best_loss, "diverged": state.diverged}
-        return Observation(
-            queries=state.ledger.queries,
-            evaluations=state.ledger.evaluations,
-            monitored=state.ledger.monitored,
-            steps=state.steps,
-            q=state.q,
-            spent=self.spent(state),
-            tensors=tensors | self.iterate.observed(state, None),
-        )
+        return state.observation(self.spent(state), self.iterate.observed(state, None))
 
     def _descent(self, state: LaneState) -> Descent:
         """The descent that was told the state's values; told again where another is alive."""
