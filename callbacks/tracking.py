@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 BATCH, FEW = 1000, 100
 """The most metrics, and the most params or tags, that a call may carry."""
 NOTED_EVERY = 1.0
-"""Seconds after which a long delivery notes how far it is: whoever waits for it wants to know."""
+"""Seconds between two notes of how far a long delivery is, for whoever waits for it."""
 
 
 @dataclass

@@ -155,11 +155,11 @@ class Iterate(Protocol):
         return block
 
     def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Whether a step is about coordinates at a bound alone."""
+        """Whether a step probes only coordinates at a bound."""
         return False
 
     def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Whether bounds leave nothing of an estimate."""
+        """Whether every move along an estimate would leave the bounds."""
         return False
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
@@ -274,5 +274,7 @@ def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
 
 @singledispatch
 def iterate_of(objective: object, config: Config, x0: Any = None) -> Iterate:
-    """The same; each kind of iterate registers its own."""
-    raise TypeError(f"nothing is known of {type(objective).__name__} as an objective")
+    """Dispatches on the type of the objective; each kind of iterate registers its own."""
+    raise TypeError(
+        f"{type(objective).__name__} is not an objective; wrap it with zotune.objective"
+    )

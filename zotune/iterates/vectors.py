@@ -24,9 +24,9 @@ from zotune.updates.motion import REMEMBERED, Motion
 
 Coefficients = Callable[[Tensor, Block], Tensor]
 TEST_EVERY = 4
-"""One in so many steps of small blocks is about coordinates at a bound."""
+"""Every so many steps, a small block probes the coordinates at a bound, and no others."""
 SHORT = 1e-3
-"""A step of which nothing is known changes x by this share of its size."""
+"""A first step, before anything is known of f, changes x by this share of its size."""
 
 
 class Vectors(Iterate):
@@ -139,14 +139,14 @@ class Vectors(Iterate):
         return self.prober.along_bounds(state.x, block, still & ~none_left)
 
     def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Whether a step is about coordinates at a bound alone."""
+        """Whether a step probes only coordinates at a bound."""
         if self.box is None or (view.step + 1) % TEST_EVERY:
             return False
         held = self.box.holds(state.x)
         return bool((held.any(-1) & ~held.all(-1)).any())
 
     def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Whether bounds leave nothing of an estimate."""
+        """Whether every move along an estimate would leave the bounds."""
         if self.box is None:
             return False
         return not bool(self.box.without_outward(state.x, block.combine(c)).any())

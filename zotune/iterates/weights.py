@@ -38,7 +38,7 @@ from zotune.weights.updating import Updater
 
 WEIGHTS, SLOT = "weights.", "slot."
 SHORT = 1e-3
-"""A step of which nothing is known changes the weights by this share of their norm."""
+"""A first step, before anything is known, changes the weights by this share of their norm."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 
@@ -240,7 +240,7 @@ class Weights(Iterate):
         return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
 
     def unmoved(self, state: LaneState) -> Tensor:
-        """As the last move has told."""
+        """The share that the last move has counted."""
         return state.metrics["unmoved"][0]
 
     def move(

@@ -61,7 +61,7 @@ class AutoLane:
         return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         own = self.iterate.begin()
         like = torch.full(
             (1,), torch.nan, dtype=self.iterate.value_dtype, device=self.iterate.device
@@ -112,7 +112,7 @@ class AutoLane:
         return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         descent = self._descent(state)
         spent, cost = self.spent(state), len(descent.ask())
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:

@@ -81,7 +81,7 @@ class Lane:
         return self.iterate.takes_points
 
     def chosen(self, state: LaneState) -> dict[str, str]:
-        """Everything was told."""
+        """Nothing: the configuration names everything."""
         return {}
 
     def limit_to(self, limit: int) -> None:
@@ -94,7 +94,7 @@ class Lane:
         return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         own = self.iterate.begin()
         like = self._numbers(torch.nan)
         state = LaneState(
@@ -158,7 +158,7 @@ class Lane:
         return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
@@ -354,7 +354,7 @@ class Lane:
         return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         self.iterate.require_at(state)
         if self.iterate.looks_on_grid:
             if state.curve.last_spent == self.spent(state):

@@ -1,4 +1,4 @@
-"""What the keys of a study may hold, and everything that is wrong with one, all at once."""
+"""The keys of a study file, their types, and complaints about all that is wrong at once."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def _is_usual(problem: Mapping[str, Any]) -> bool:
 
 
 def _small(value: Any) -> Any:
-    """Sizes cost time; whether they are sizes shows in small ones too."""
+    """The value, at most 8 if it is a size: a small problem is built faster, and fails alike."""
     return min(value, 8) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

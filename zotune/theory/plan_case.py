@@ -165,7 +165,7 @@ class Case:
 
     @property
     def studied(self) -> Case:
-        """The case at a size that a study can have, the budget in proportion to the dimension."""
+        """The case scaled down to a size that a study can run, its budget in proportion."""
         dim = max(LEAST_DIM.get(self.regime, 1), min(self.dim, LARGEST_DIM))
         limit = min(self.budget.limit * dim // self.dim, LARGEST_BUDGET)
         limit = max(limit, self.budget.cost(1), dim if dim < self.dim else 0)

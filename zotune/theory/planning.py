@@ -39,7 +39,7 @@ UNITS = {
 """What the bound of each regime is a multiple of."""
 
 ENOUGH = 10
-"""Steps below which a bound is taken for less than it says, where another is as good."""
+"""Of equally good options, one with at least so many steps is preferred."""
 
 
 @dataclass(frozen=True)
