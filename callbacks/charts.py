@@ -12,12 +12,21 @@ from typing import Any
 
 from zotune.callbacks.hiding import hiding_notice
 from zotune.core.clock import SECONDS
-from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_GROUP_TAG, LAUNCH_TAG, LOG10_ETA
+from zotune.core.names import (
+    FINAL,
+    GROUP_TAG,
+    KIND_TAG,
+    LAUNCH_GROUP_TAG,
+    LAUNCH_TAG,
+    LOG10_ETA,
+    OF_TRIAL,
+    STATUS_TAG,
+)
 from zotune.core.spending import Spending
 
 MANY = 100
 """Runs that a chart shows."""
-ETA, LOG_ETA = "eta", f"final_{LOG10_ETA}"
+ETA, LOG_ETA = "eta", f"{FINAL}{LOG10_ETA}"
 """The step of a run, and its logarithm: MLflow's parallel coordinates are linear."""
 NOTHING = Spending(0, 0, 0, 0, 0)
 
@@ -57,7 +66,7 @@ class Contents:
     @property
     def final(self) -> str:
         """The metric of the bars."""
-        return f"final_{self.curves[0]}" if self.curves else ""
+        return f"{FINAL}{self.curves[0]}" if self.curves else ""
 
     @property
     def notice(self) -> str:
@@ -111,7 +120,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
         "selectedColumns": [
             *(f"params.`{key}`" for key in contents.searched),
             f"metrics.`{contents.final}`",
-            "tags.`zotune.status`",
+            f"tags.`{STATUS_TAG}`",
         ],
         "runsHiddenMode": "SHOW_ALL",
         "groupBy": _groups(contents),
@@ -140,7 +149,7 @@ def run_filter(contents: Contents) -> str:
 
 def launch_filter(launch: str) -> str:
     """The search that finds the trials of a launch."""
-    return f"tags.`{KIND_TAG}` = 'trial' AND tags.`{LAUNCH_TAG}` = '{launch}'"
+    return f"tags.`{KIND_TAG}` = '{OF_TRIAL}' AND tags.`{LAUNCH_TAG}` = '{launch}'"
 
 
 def _quoted(ids: Iterable[str]) -> str:

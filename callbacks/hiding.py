@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from zotune.core.names import LAUNCH_TAG
+from zotune.core.names import FINAL, LAUNCH_TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-LOSS, FINAL_LOSS = "loss", "final_loss"
+LOSS, FINAL_LOSS = "loss", f"{FINAL}loss"
 PROBLEM = "problem."
 
 

@@ -14,12 +14,10 @@ from zotune.callbacks.records import (
     ENDED,
     FAILED,
     FINISHED,
-    INTERRUPTED,
     KILLED,
     POINTS,
     SPENT,
     STARTED,
-    STOPPED,
     SUPERSEDED,
     group_of,
     last_line,
@@ -33,25 +31,26 @@ from zotune.callbacks.records import (
     step_of,
 )
 from zotune.callbacks.spool import Record
+from zotune.core import names
 from zotune.core.names import (
     COMPLETE,
     DIVERGED,
     ERROR_TAG,
+    ESTIMATED_TAG,
     FINAL_LOSSES_TAG,
+    INTERRUPTED,
     LOG10_ETA,
     LOSSES_KEY,
     MINIMUM_KEY,
     MINIMUM_TAG,
     STATUS_TAG,
+    STOPPED_EARLY,
 )
 from zotune.core.spending import repeated
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-"""The last loss of every replicate: in our trainables' last point, and as a run's tag."""
-L_ESTIMATED = "zotune.L_estimated"
-"""The tag of runs whose step is divided by an estimated L."""
 TAG_LENGTH = 5000
 """Of more, some stores keep a part only."""
 
@@ -192,7 +191,7 @@ class Journal:
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
         record["tags"] = {STATUS_TAG: _word(status, word)}
         if row.get("L_estimated"):
-            record["tags"][L_ESTIMATED] = "true"
+            record["tags"][ESTIMATED_TAG] = "true"
         if status == FAILED:
             record["tags"][ERROR_TAG] = _error(trial)
         losses = json.dumps(self._losses.get(trial.trial_id))
@@ -227,12 +226,12 @@ def _now() -> int:
 def _word(status: str, word: Any) -> str:
     """One word for a person: what the row says, unless something else ended the run."""
     if status == FAILED:
-        return "failed"
+        return names.FAILED
     if status == KILLED:
         return INTERRUPTED
     if word in COMPLETE:
         return str(word)
-    return "finished" if word is None else STOPPED
+    return names.FINISHED if word is None else STOPPED_EARLY
 
 
 def _error(trial: Trial) -> str:

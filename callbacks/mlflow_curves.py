@@ -25,7 +25,6 @@ from zotune.core.names import CURVE_KEY
 from zotune.tune.curve_requests import ask_for_curves, stop_asking
 
 logger = logging.getLogger("zotune")
-"""The private key under which our trainables' rows carry their curve points."""
 Hook = TypeVar("Hook", bound=Callable[..., None])
 
 

@@ -21,7 +21,7 @@ from zotune.callbacks.hiding import runs_above_start
 from zotune.callbacks.launches import found_runs
 from zotune.callbacks.stores import without_credentials
 from zotune.core.clock import SECONDS
-from zotune.core.names import GROUP_TAG, KIND_TAG, LAUNCH_TAG
+from zotune.core.names import FINAL, GROUP_TAG, KIND_TAG, LAUNCH_TAG, OF_TRIAL
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 
@@ -65,7 +65,7 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     if "gap" in curves:
         curves = [key for key in curves if key != "loss"]
     if not curves:
-        curves = sorted(key for key in known if not key.startswith("final_"))[:4]
+        curves = sorted(key for key in known if not key.startswith(FINAL))[:4]
     positive = {key for key in curves if min(values[key]) > 0 and key not in LINEAR}
     steps = (m.step for metrics in last for m in metrics.values())
     budgets = (number(run.data.params.get("budget", "")) for run in runs)
@@ -90,8 +90,8 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
 def _last(run: Run) -> dict[str, float]:
     """The last values of a run: those of its end, else of its last point."""
     metrics, last = run.data.metrics, max((m.step for m in run.data._metric_objs), default=0)
-    ends = {key.removeprefix("final_"): metrics[key] for key in metrics if key.startswith("final_")}
-    spent = [m.step for m in run.data._metric_objs if m.key.startswith("final_")]
+    ends = {key.removeprefix(FINAL): metrics[key] for key in metrics if key.startswith(FINAL)}
+    spent = [m.step for m in run.data._metric_objs if m.key.startswith(FINAL)]
     return {**metrics, **ends, "spent": max(spent, default=last)}
 
 
@@ -239,5 +239,5 @@ def trial_runs(
     client: MlflowClient, experiments: Sequence[str], launch: str | None = None
 ) -> list[Run]:
     """All runs of trials, or those of one launch, the newest first."""
-    wanted = f"tags.`{KIND_TAG}` = 'trial'" if launch is None else launch_filter(launch)
+    wanted = f"tags.`{KIND_TAG}` = '{OF_TRIAL}'" if launch is None else launch_filter(launch)
     return list(found_runs(client, experiments, wanted))

@@ -18,7 +18,7 @@ STARTED, POINTS, ENDED, CLOSED = "started", "points", "ended", "closed"
 SUPERSEDED = "superseded"
 """Of a trial that Tune has forgotten, and that another has taken the place of."""
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
-STOPPED, INTERRUPTED = "stopped early", "interrupted"
+"""Statuses of a run as MLflow writes them."""
 
 MACHINERY = {"curve", "block_bytes"}
 """Settings that say how a run is watched, not what it is."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.callbacks.artifacts import keep
 from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, POINTS, STARTED, SUPERSEDED
 from zotune.callbacks.spool import Record
-from zotune.core.names import SPENT_TAG, STATUS_TAG, STUDY_FILE
+from zotune.core.names import SPENT_TAG, STATUS_TAG, STUDY_FILE, TRIALS_TAG
 from zotune.core.ranking import rank
 from zotune.core.spending import Spending
 
@@ -123,7 +123,7 @@ def write_summary(
     rows = rows_of(records)
     spending = spending_of(records)
     note = note_of(about, rows, spending)
-    tags = {NOTE: note[:8000], "zotune.trials": str(len(rows)), SPENT_TAG: str(spending)}
+    tags = {NOTE: note[:8000], TRIALS_TAG: str(len(rows)), SPENT_TAG: str(spending)}
     client.log_batch(
         run_id,
         params=[Param(key, str(value)) for key, value in about.get("versions", {}).items()],
@@ -133,5 +133,5 @@ def write_summary(
     for name, text in files.items():
         if text:
             keep(client, run_id, partial(client.log_text, run_id, text, name))
-    end = max((r["time"] for r in records if r["kind"] != "points"), default=about["time"])
+    end = max((r["time"] for r in records if r["kind"] != POINTS), default=about["time"])
     client.set_terminated(run_id, status_of(rows), end_time=end)

@@ -21,7 +21,6 @@ from zotune.callbacks.page import plain_page, prepare_page
 from zotune.callbacks.records import (
     CLOSED,
     ENDED,
-    INTERRUPTED,
     KILLED,
     POINTS,
     RUNNING,
@@ -43,10 +42,16 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.core.names import (
+    FINAL,
     GROUP_TAG,
+    INTERRUPTED,
     KIND_TAG,
     LAUNCH_GROUP_TAG,
     LAUNCH_TAG,
+    NONFINITE_TAG,
+    NOW_TAG,
+    OF_LAUNCH,
+    OF_TRIAL,
     POINT_TAG,
     STATUS_TAG,
     TRIAL_TAG,
@@ -60,9 +65,7 @@ if TYPE_CHECKING:
 BATCH, FEW = 1000, 100
 """The most metrics, and the most params or tags, that a call may carry."""
 NOTED_EVERY = 1.0
-"""Seconds after which a long delivery notes how far it is: whoever waits for it wants to know."""
-FINAL = "final_"
-"""Before the names of a run's last values."""
+"""Seconds between two notes of how far a long delivery is, for whoever waits for it."""
 
 
 @dataclass
@@ -246,7 +249,7 @@ class Delivery:
         return run
 
     def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
-        tags = self._tags_of("trial") | {TRIAL_TAG: trial}
+        tags = self._tags_of(OF_TRIAL) | {TRIAL_TAG: trial}
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
         if group := started.get("group"):
@@ -262,7 +265,7 @@ class Delivery:
     def _summary(self, client: MlflowClient) -> str:
         """The id of the launch's own run."""
         if "" not in self._runs:
-            tags = self._tags_of("summary")
+            tags = self._tags_of(OF_LAUNCH)
             name = f"summary {self.about['launch_id']}"
             start = self.about["time"]
             made = client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
@@ -281,7 +284,7 @@ class Delivery:
             client.log_batch(run.id, params=new[at : at + FEW])
         for key, value in params.items():
             if run.params.setdefault(key, value) != value:
-                client.set_tag(run.id, f"zotune.now.{key}"[:250], value)
+                client.set_tag(run.id, f"{NOW_TAG}{key}"[:250], value)
 
     def _say_nonfinite(self, client: MlflowClient, run: TrackedRun, records: list[Record]) -> None:
         lost = {
@@ -289,7 +292,7 @@ class Delivery:
         }
         if lost:
             said = ", ".join(f"{key} from {step}" for key, step in sorted(lost.items()))
-            client.set_tag(run.id, "zotune.nonfinite", said[:5000])
+            client.set_tag(run.id, NONFINITE_TAG, said[:5000])
 
     def _end(self, client: MlflowClient, run: TrackedRun, ended: Record) -> None:
         """Last values, what became of the trial, its point, and at the very end its status."""

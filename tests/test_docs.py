@@ -6,11 +6,15 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ray import tune
+from ray.tune.experiment import Trial
 
 import zotune
 from tests.snippets import README, ROOT, Page, run_command, run_script
+from tests.weights.toy import Toy
 from zotune.cli import main
 
 PAGE = Page(README)
@@ -66,3 +70,15 @@ def test_every_recipe_is_short_and_makes_something_that_runs() -> None:
     own = {"estimator": "halved", "update": "heavy", "step": "constant", "eta": 0.05}
     run = zotune.minimize({"name": "shifted", "dim": 4}, q=4, budget=400, **own)
     assert run.best_loss < 0.1
+    run = zotune.minimize(Toy(), q=4, budget=400, **own | {"eta": 1e-3})
+    assert run.best_loss < run.rows[0]["loss"]
+
+
+def test_the_recipe_of_a_callback_is_one_of_tune_s(capsys: pytest.CaptureFixture[str]) -> None:
+    made: dict[str, Any] = {}
+    exec(compile(RECIPES[-1], "CONTRIBUTING.md", "exec"), made)
+    assert issubclass(made["Announce"], tune.Callback)
+    trial = Trial("announced", stub=True)
+    trial.update_last_result({"loss": 0.5, "training_iteration": 1})
+    made["Announce"]().on_trial_complete(iteration=1, trials=[trial], trial=trial)
+    assert "0.5" in capsys.readouterr().out

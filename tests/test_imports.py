@@ -5,22 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    *(
-        "_version",
-        "errors",
-        "core",
-        "clusters",
-        "_lazy",
-        "addresses",
-        "registry",
-        "directions",
-        "blocks",
-    ),
+    *("_version", "errors", "core", "clusters", "_lazy", "addresses", "registry", "directions"),
     *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
     *("objectives", "iterates", "evaluators", "descent", "loop", "runs", "tune", "callbacks"),
     *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
@@ -81,6 +72,20 @@ def test_imports_point_downwards_only() -> None:
         if other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
     ]
     assert not upwards
+
+
+IN_TWO_ROOMS = {"Step"}
+"""A registered step rule, and a step of the descent that chooses everything."""
+
+
+def test_the_name_of_a_class_means_one_thing() -> None:
+    homes = defaultdict(list)
+    for _, path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: found for name, found in homes.items() if len(found) > 1}
+    assert twice.keys() == IN_TWO_ROOMS
 
 
 def test_the_hallway_is_short() -> None:

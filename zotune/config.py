@@ -36,14 +36,14 @@ NOT_OF_THE_RUN = {
     "memory",
     "workers",
 }
-"""Settings in which a run may differ from the one that it goes on from."""
+"""Settings that may change when a run is continued."""
 CHOICES = ("estimator", "q", "update", "step")
 """Settings that are chosen unless they are given."""
 OF_BLOCKS = (
     *("directions", "difference", "mu", "eta", "L", "schedule", "warmup", "clip", "momentum"),
 )
-"""Settings of steps along blocks of directions; one that differs from its default asks for these
-steps, and the descent that chooses everything by itself has no use for it."""
+"""Settings of steps along blocks of directions. The descent that chooses everything by itself does
+not use them, so a value other than the default asks for steps along blocks."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 FAST, LEAN = "fast", "lean"
@@ -60,7 +60,7 @@ FOR_WEIGHTS = ("embedding_rows", "memory")
 
 @dataclass(frozen=True)
 class Or:
-    """One more name beside those of a registry, which are looked up when they are needed."""
+    """The names of a registry and one more; the registry is read when they are needed."""
 
     name: str
     others: Mapping[str, Any]
@@ -323,7 +323,7 @@ _ELSEWHERE |= {
     key: f" of a run; it is one of zotune.objective(fn, dim, {key}=…)"
     for key in ("batched", "dtype", "device", "optimum", "start")
 }
-"""What people call settings, or look for among them."""
+"""Names that people know from other libraries, and what to say of them."""
 
 
 def describe(problem: Mapping[str, Any]) -> str:

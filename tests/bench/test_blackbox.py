@@ -12,18 +12,26 @@ import pytest
 from click.testing import CliRunner
 
 from zotune.bench.blackbox.counting import BudgetSpent, Counter, Vector
-from zotune.bench.blackbox.judging import Outcome, bench, reached, reference, references, run
-from zotune.bench.blackbox.problems import ALL, JUDGE, TUNE, Problem, plain, problems, require
+from zotune.bench.blackbox.judging import SolverOutcome, bench, reached, reference, references, run
+from zotune.bench.blackbox.problems import (
+    ALL,
+    JUDGE,
+    TUNE,
+    BlackboxProblem,
+    plain,
+    problems,
+    require,
+)
 from zotune.bench.blackbox.showing import among_best, plot, profile, table
 from zotune.bench.blackbox.smoke import sphere
 from zotune.bench.blackbox.solvers import SOLVERS, Solver
 from zotune.cli import main
 from zotune.errors import ConfigError
 
-SPHERE = Problem("ball", np.array([3.0, -4.0]), 60, plain(sphere), minimum=0.0)
+SPHERE = BlackboxProblem("ball", np.array([3.0, -4.0]), 60, plain(sphere), minimum=0.0)
 
 
-def outcome_of(solve: object, problem: Problem = SPHERE) -> Outcome:
+def outcome_of(solve: object, problem: BlackboxProblem = SPHERE) -> SolverOutcome:
     return run(problem, Solver("tried", solve), minimum=0.0)  # type: ignore[arg-type]
 
 
@@ -67,7 +75,7 @@ def test_no_solver_exceeds_its_budget(solver: str) -> None:
 
 
 def test_a_solver_that_raises_before_it_has_spent_its_budget_has_refused() -> None:
-    def solve(f: Counter, problem: Problem) -> Vector:
+    def solve(f: Counter, problem: BlackboxProblem) -> Vector:
         f(problem.start)
         raise ValueError("too noisy\nfor me")
 
@@ -77,7 +85,7 @@ def test_a_solver_that_raises_before_it_has_spent_its_budget_has_refused() -> No
 
 
 def test_an_answer_above_the_start_is_counted_though_a_better_point_was_seen() -> None:
-    def solve(f: Counter, problem: Problem) -> Vector:
+    def solve(f: Counter, problem: BlackboxProblem) -> Vector:
         f(np.zeros(2))
         return 2 * problem.start
 
@@ -91,7 +99,7 @@ def test_an_answer_that_is_not_finite_is_above_the_start() -> None:
 
 
 def test_a_run_cut_off_by_its_budget_answers_with_the_best_point_it_saw() -> None:
-    def solve(f: Counter, problem: Problem) -> Vector:
+    def solve(f: Counter, problem: BlackboxProblem) -> Vector:
         while True:
             f(problem.start / (1 + f.evaluations))
 
@@ -108,7 +116,7 @@ def test_reaching_is_counted_from_the_start_to_the_minimum() -> None:
     assert reached(history, start=11.0, minimum=0.0, tolerance=1e-6) is None
 
 
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[SolverOutcome]:
     base = outcome_of(lambda f, problem: problem.start)
     spent = {("a", "p"): 10, ("b", "p"): 40, ("a", "q"): None, ("b", "q"): 7}
     return [
@@ -258,7 +266,9 @@ def test_solvers_stay_inside_the_bounds_of_a_problem(solver: str) -> None:
         seen.append(x)
         return sphere(x)
 
-    boxed = Problem("boxed", np.array([3.0, 4.0]), 60, plain(f), minimum=5.0, bounds=(1.0, 5.0))
+    boxed = BlackboxProblem(
+        "boxed", np.array([3.0, 4.0]), 60, plain(f), minimum=5.0, bounds=(1.0, 5.0)
+    )
     outcome = run(boxed, SOLVERS[solver], minimum=2.0)
     assert outcome.best == pytest.approx(2.0, abs=0.05)
     assert all(((x >= 1) & (x <= 5)).all() for x in seen)

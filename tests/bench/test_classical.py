@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from zotune.bench import timing
-from zotune.bench.classical import as_records, bare, classical, limit, steps, table
+from zotune.bench.classical import bare, classical, limit, steps, table
 from zotune.bench.peers import installed
 from zotune.bench.timing import Work, interleave, ratio
 from zotune.objectives import build_problem
@@ -71,7 +71,7 @@ def test_every_case_is_measured_and_shown() -> None:
     }
     assert all(m.ratio > 0 for m in found)
     assert table(found).row_count == len(found)
-    assert as_records(found)[0]["problem"] == "quadratic"
+    assert found[0].problem == "quadratic"
     assert torch.get_num_threads() == threads
 
 

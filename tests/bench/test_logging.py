@@ -12,7 +12,6 @@ from zotune.bench.logging import (
     REPORTS,
     _results,
     _store,
-    as_records,
     table,
 )
 
@@ -31,4 +30,4 @@ def test_both_callbacks_are_measured_by_what_the_store_has(store: str, tmp_path:
     assert [(m.callback, m.points) for m in found] == [(RAYS, 3), (OURS, 640)]
     assert found[0].ratio == 1
     assert all(m.median_ms > 0 for m in found)
-    assert len(cases) == table(found).row_count == len(as_records(found)) == 2
+    assert len(cases) == table(found).row_count == len(found) == 2

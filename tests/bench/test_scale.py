@@ -75,5 +75,5 @@ def test_a_few_trials_are_measured_both_ways_in_processes_of_their_own() -> None
         assert found["runs"] == found["trials"] == 4
         assert min(found["rows"], found["seconds"], found["disk_megabytes"]) > 0
     out = StringIO()
-    Console(file=out, width=200).print(scale.table([scale.Measurement(**ours)]))
+    Console(file=out, width=200).print(scale.table([scale.ScaleFigures(**ours)]))
     assert "late ≥ 0.8 × early" in out.getvalue()

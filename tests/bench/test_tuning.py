@@ -18,14 +18,14 @@ from zotune.bench.tuning.contest import (
     PAID,
     RACE,
     WHOLE,
-    Outcome,
+    TuningOutcome,
     contest,
 )
 
 
-def outcome(at: int, race: float, auto: float) -> Outcome:
+def outcome(at: int, race: float, auto: float) -> TuningOutcome:
     losses = {RACE: race, ALONE: race, AUTO: auto, PAID: 9.0, HALF: 2.0, WHOLE: 1.0}
-    return Outcome(f"bowl-{at}", "bowl", 100, losses)
+    return TuningOutcome(f"bowl-{at}", "bowl", 100, losses)
 
 
 def test_a_claim_holds_where_the_median_is_not_above_half_in_hindsight() -> None:

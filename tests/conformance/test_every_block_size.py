@@ -1,4 +1,4 @@
-"""Every registered block-size rule, and one of a user's, on vectors and on weights."""
+"""Every registered block-size rule, on vectors and on weights."""
 
 from __future__ import annotations
 
@@ -9,32 +9,17 @@ import pytest
 import torch
 
 import zotune
-from tests.conformance.test_every_step import check_vectors, check_weights
+from tests.conformance.resuming import check_vectors, check_weights
 from tests.instrument import minimize, parse_config
-from zotune.blocksizes import BLOCK_SIZES, Last, register
+from zotune.blocksizes import BLOCK_SIZES, register
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 
 EVERY = pytest.mark.parametrize("name", sorted(BLOCK_SIZES))
 
 
-def by_values(t: int, last: Last | None, *, most: int = 5) -> int:
-    """A rule of a user's: one more direction where the last block's differences had one sign."""
-    if last is None:
-        return 1
-    return last.q + 1 if bool((last.v > 0).all() | (last.v < 0).all()) else last.q
-
-
-@pytest.fixture
-def toy_rule() -> str:
-    if "by-values" not in BLOCK_SIZES:
-        register("by-values", formula="q + 1 where all vᵢ have one sign")(by_values)
-    return "by-values"
-
-
 def told(rule: str, **changes: Any) -> dict[str, Any]:
-    step = {"name": "constant", "eta": 1e-2}
-    return {**step, "q": {"rule": rule, "most": 5}, **changes}
+    return {"eta": 1e-2, "q": {"rule": rule, "most": 5}, **changes}
 
 
 @EVERY
@@ -42,7 +27,7 @@ def told(rule: str, **changes: Any) -> dict[str, Any]:
 def test_a_resumed_run_over_vectors_is_bit_for_bit_the_unbroken_one(
     name: str, step: tuple[str, float | None], tmp_path: Path
 ) -> None:
-    check_vectors(tmp_path, **told(name, name=step[0], eta=step[1]))
+    check_vectors(tmp_path, **told(name, step=step[0], eta=step[1]))
 
 
 @EVERY
@@ -50,13 +35,6 @@ def test_a_resumed_run_over_weights_is_bit_for_bit_the_unbroken_one(
     name: str, tmp_path: Path
 ) -> None:
     check_weights(tmp_path, **told(name, eta=1e-3))
-
-
-def test_a_rule_of_a_user_that_goes_by_values_is_one_of_the_house(
-    toy_rule: str, tmp_path: Path
-) -> None:
-    check_vectors(tmp_path, **told(toy_rule))
-    check_weights(tmp_path, **told(toy_rule, eta=1e-3))
 
 
 def blocks(q: dict[str, Any], budget: int = 300) -> list[int]:

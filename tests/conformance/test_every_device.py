@@ -17,12 +17,14 @@ from tests.devices import pretending
 from tests.instrument import parse_config
 from tests.pretended import Elsewhere
 from tests.weights.toy import Toy
+from zotune.blocksizes import BLOCK_SIZES
 from zotune.core.names import STATE_FILE
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
 from zotune.loop import Loop
 from zotune.objectives import PROBLEMS, build_problem
 from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.steps import STEPS, THEORY
 from zotune.updates import UPDATES
 from zotune.weights.scalars import ScalarLog, rebuild
 
@@ -30,6 +32,11 @@ ESTIMATOR = pytest.mark.parametrize("estimator", list(ESTIMATORS))
 KIND = pytest.mark.parametrize("directions", list(DIRECTIONS))
 CONSTANT = {"step": "constant", "eta": 1e-3}
 VECTORS = [name for name, entry in PROBLEMS.items() if not entry.weights and not entry.settings]
+
+
+def eta_of(step: str) -> float | None:
+    """1e-3 for steps that must be told one."""
+    return 1e-3 if STEPS[step].size is not None else None
 
 
 @pytest.fixture
@@ -100,12 +107,23 @@ def test_weights_stay_on_their_device(
         assert torch.equal(rebuilt.trained[name], weight)
 
 
-@pytest.mark.parametrize("update", list(UPDATES))
-def test_slots_stay_on_their_device(device: torch.device, update: str, tmp_path: Path) -> None:
-    told = {"update": update, "q": 3, "budget": 24} | CONSTANT
+OTHERS = [
+    *({"update": name} for name in UPDATES),
+    *({"step": name, "eta": eta_of(name)} for name in STEPS if name != THEORY),
+    *({"q": {"rule": name, "most": 3}} for name in BLOCK_SIZES),
+]
+
+
+@pytest.mark.parametrize("told", OTHERS, ids=str)
+def test_updates_steps_and_block_sizes_run_on_a_device_in_both_worlds(
+    device: torch.device, told: dict[str, Any], tmp_path: Path
+) -> None:
+    config = parse_config({"q": 3, "budget": 24} | CONSTANT | told)
     bowl = zotune.objective(lambda x: (x**2).sum(), 6, start=[1.0] * 6, device=device)
-    resumed(Loop(parse_config(told), bowl), tmp_path)
-    resumed(Loop(parse_config(told), Toy()), tmp_path)
+    assert isinstance(resumed(Loop(config, bowl), tmp_path).x, Elsewhere)
+    on_weights = Loop(config, Toy())
+    resumed(on_weights, tmp_path)
+    assert all(isinstance(one, Elsewhere) for one in on_weights.objective.trained.values())
 
 
 def test_a_descent_that_chooses_everything_runs_on_a_device(device: torch.device) -> None:

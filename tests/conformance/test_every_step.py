@@ -1,8 +1,8 @@
-"""Every registered step rule, and rules of users, on vectors and on weights."""
+"""Every registered step rule, on vectors and on weights."""
 
 from __future__ import annotations
 
-from math import inf, isnan, nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,13 @@ import pytest
 import torch
 
 import zotune
+from tests.conformance.resuming import check_vectors, check_weights
+from tests.conformance.toys import register_toys
 from tests.instrument import minimize, parse_config
-from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.core.names import STATE_FILE
 from zotune.loop import Loop
-from zotune.runs.checkpoint import load_loop, save_loop
-from zotune.steps import STEPS, Line, Search, register
+from zotune.steps import STEPS
 from zotune.updates import UPDATES
-from zotune.weights.scalars import ScalarLog, rebuild
 
 EVERY = pytest.mark.parametrize("name", sorted(STEPS))
 SEARCHING = pytest.mark.parametrize("name", [n for n in sorted(STEPS) if STEPS[n].sees_values])
@@ -31,68 +29,10 @@ def settings(name: str, **changes: Any) -> dict[str, Any]:
     return base | {"eta": eta, "report_every": 13, "update": "sgd"} | changes
 
 
-class Halving:
-    """A rule of a user's that rejects steps and remembers the last that was good."""
-
-    @staticmethod
-    def rule(line: Line) -> Search:
-        """Halve the step until f descends."""
-        eta = 4.0 if isnan(line.memory["eta"]) else line.memory["eta"]
-        for _ in range(4):
-            if (yield eta) < line.value:
-                line.memory["eta"] = 2 * eta
-                return eta
-            eta /= 2
-        line.memory["eta"] = eta
-        return None
-
-
-def halving(line: Line) -> Search:
-    """Halve the step until f descends."""
-    return (yield from Halving.rule(line))
-
-
 @pytest.fixture
 def toy_step() -> str:
-    if "halving" not in STEPS:
-        register("halving", formula="eta / 2ᵏ", memory={"eta": nan}, most_trials=4)(halving)
+    register_toys()
     return "halving"
-
-
-def check_vectors(tmp_path: Path, **changes: Any) -> None:
-    """Resumed after every few evaluations, a run is bit for bit the unbroken one."""
-    problem = {"name": "quadratic", "dim": 6}
-    objective = zotune.objectives.build_problem(problem)
-    config = parse_config(settings(**changes, replicates=2))
-    whole = Loop(config, objective)
-    unbroken = whole.advance(whole.init())
-    state, loop = None, Loop(config, objective)
-    for until in (5, 18, 31, None):
-        state = loop.advance(loop.init() if state is None else state, until)
-        save_loop(loop, state, tmp_path / STATE_FILE)
-        loop = Loop(config, objective)
-        state, _ = load_loop(loop, tmp_path / STATE_FILE)
-    assert torch.equal(state.x, unbroken.x)
-    assert state.ledger == unbroken.ledger
-    assert loop.curve_rows(state) == whole.curve_rows(unbroken)
-    assert unbroken.ledger.evaluations <= config.budget
-
-
-def check_weights(tmp_path: Path, **changes: Any) -> None:
-    """The same for the weights of a model, which the scalar log can rebuild too."""
-    config = parse_config(settings(**changes))
-    whole = Loop(config, TinyQwen(torch.float32))
-    whole.advance(whole.init())
-    loop = Loop(config, TinyQwen(torch.float32))
-    save_loop(loop, loop.advance(loop.init(), 14), tmp_path / STATE_FILE)
-    again = Loop(config, TinyQwen(torch.float32))
-    state = again.advance(load_loop(again, tmp_path / STATE_FILE)[0])
-    assert bits(again.objective) == bits(whole.objective)
-    assert state.ledger.evaluations <= config.budget
-    save_loop(again, state, tmp_path / STATE_FILE)
-    rebuilt = TinyQwen(torch.float32)
-    rebuild(rebuilt, ScalarLog.load(tmp_path))
-    assert bits(rebuilt) == bits(whole.objective)
 
 
 @SEARCHING
@@ -100,7 +40,7 @@ def check_weights(tmp_path: Path, **changes: Any) -> None:
 def test_a_resumed_run_over_vectors_is_bit_for_bit_the_unbroken_one(
     name: str, update: str, tmp_path: Path
 ) -> None:
-    check_vectors(tmp_path, name=name, update=update)
+    check_vectors(tmp_path, **settings(name, update=update))
 
 
 @SEARCHING
@@ -108,12 +48,7 @@ def test_a_resumed_run_over_vectors_is_bit_for_bit_the_unbroken_one(
 def test_a_resumed_run_over_weights_is_bit_for_bit_the_unbroken_one(
     name: str, update: str, tmp_path: Path
 ) -> None:
-    check_weights(tmp_path, name=name, update=update)
-
-
-def test_a_rule_of_a_user_that_rejects_is_one_of_the_house(toy_step: str, tmp_path: Path) -> None:
-    check_vectors(tmp_path, name=toy_step)
-    check_weights(tmp_path, name=toy_step, update="momentum")
+    check_weights(tmp_path, **settings(name, update=update))
 
 
 @pytest.mark.parametrize("difference", ["forward", "central"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
+from tests.conformance.resuming import check_vectors, check_weights
 from tests.instrument import minimize, parse_config
-from tests.weights.models import TinyQwen, bits
 from tests.weights.toy import Toy
-from zotune.core.names import STATE_FILE
 from zotune.errors import ConfigError
 from zotune.loop import Loop
-from zotune.runs.checkpoint import load_loop, save_loop
-from zotune.updates import UPDATES, register
-from zotune.weights.scalars import ScalarLog, rebuild
+from zotune.updates import UPDATES
 
 EVERY = pytest.mark.parametrize("name", sorted(UPDATES))
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-
-
-def two_slots(g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int) -> Tensor:
-    """An update of a user's, with two slots, that depends on the step."""
-    fast = slots["fast"].mul_(0.5).add_(g)
-    slow = slots["slow"].mul_(0.9).add_(g, alpha=0.1)
-    return (fast + slow).mul_(eta / (1 + 0.1 * t))
-
-
-@pytest.fixture
-def toy_update() -> str:
-    register("two-slots", formula="x ← x − η (f + s)", slots=("fast", "slow"))(two_slots)
-    return "two-slots"
 
 
 def settings(name: str, **changes: Any) -> dict[str, Any]:
@@ -105,38 +88,11 @@ def test_the_estimate_is_left_as_it_is_and_a_stretch_is_as_good_as_the_whole(nam
     assert torch.equal(torch.cat([moved(slice(0, 3)), moved(slice(3, 10))], 1), whole)
 
 
-def check_vectors(name: str, tmp_path: Path) -> None:
-    problem = {"name": "quadratic", "dim": 6}
-    whole = minimize(problem, **settings(name, replicates=2))
-    objective = zotune.objectives.build_problem(problem)
-    loop = Loop(parse_config(settings(name, replicates=2)), objective)
-    save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)
-    again = Loop(loop.config, objective)
-    resumed = again.advance(load_loop(again, tmp_path / STATE_FILE)[0])
-    assert torch.equal(resumed.x, whole.x)
-    assert resumed.ledger.evaluations == whole.state.ledger.evaluations
-
-
-def check_weights(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    config = parse_config(settings(name))
-    whole = Loop(config, TinyQwen(dtype))
-    whole.advance(whole.init())
-    loop = Loop(config, TinyQwen(dtype))
-    save_loop(loop, loop.advance(loop.init(), 12), tmp_path / STATE_FILE)
-    again = Loop(config, TinyQwen(dtype))
-    state = again.advance(load_loop(again, tmp_path / STATE_FILE)[0])
-    assert bits(again.objective) == bits(whole.objective)
-    save_loop(again, state, tmp_path / STATE_FILE)
-    rebuilt = TinyQwen(dtype)
-    rebuild(rebuilt, ScalarLog.load(tmp_path))
-    assert bits(rebuilt) == bits(whole.objective)
-
-
 @EVERY
 def test_a_resumed_run_over_vectors_is_bit_for_bit_the_unbroken_one(
     name: str, tmp_path: Path
 ) -> None:
-    check_vectors(name, tmp_path)
+    check_vectors(tmp_path, **settings(name))
 
 
 @EVERY
@@ -145,14 +101,7 @@ def test_a_resumed_run_over_weights_is_bit_for_bit_the_unbroken_one(
     name: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:
     """And so are weights that are built again from the scalar log."""
-    check_weights(name, dtype, tmp_path)
-
-
-def test_an_update_of_a_user_with_two_slots_is_one_of_the_house(
-    toy_update: str, tmp_path: Path
-) -> None:
-    check_vectors(toy_update, tmp_path)
-    check_weights(toy_update, torch.float32, tmp_path)
+    check_weights(tmp_path, dtype=dtype, **settings(name))
 
 
 @EVERY

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
+from tests.conformance.resuming import on_vectors
+from tests.conformance.toys import TOYS, register_toys
 from tests.evaluators.test_seam import loop_on_vectors, loop_on_weights
 from zotune.evaluators import SERIAL
 from zotune.evaluators.dealing import Deal, Pace
@@ -37,21 +37,21 @@ def steps(loop: Loop, history: History, state: object, count: int) -> object:
     return state
 
 
-def test_a_copy_that_has_drifted_says_so_and_is_put_right_by_a_snapshot() -> None:
+def test_a_copy_that_has_drifted_says_so_and_is_put_right_by_the_state() -> None:
     loop = loop_on_vectors("central", SERIAL)
     history, copy = History(loop), Copy(loop_on_vectors("central", SERIAL))
     state = steps(loop, history, None, 3)
     history.begin(0, "stepping", (state,))
     with torch.no_grad():
         news, position = history.news_for((0, 0), 6)
-        assert news.snapshot is None
+        assert news.to_join is None
         assert copy.follow(news)
         own = copy._states[0]
         copy._states[0] = own.but(x=own.x * (1 + 1e-15))
         news, _ = history.news_for(position, 6)
         assert not copy.follow(news)
         news, _ = history.news_for(NOWHERE, 6)
-        assert news.snapshot is not None
+        assert news.to_join is not None
         assert copy.follow(news)
         assert torch.equal(copy._states[0].x, state.x)  # type: ignore[attr-defined]
 
@@ -77,10 +77,10 @@ def test_a_copy_that_has_missed_too_much_or_another_run_gets_the_state() -> None
     history = History(loop)
     state = steps(loop, history, None, 2)
     history.begin(0, "stepping", (state.but(steps=1),))  # type: ignore[attr-defined]
-    assert history.news_for((2, 1), 6)[0].snapshot is not None
+    assert history.news_for((2, 1), 6)[0].to_join is not None
     for _ in range(KEPT + 2):
         history.begin(0, "begin", ())
-    assert history.news_for((0, 0), 6)[0].snapshot is not None
+    assert history.news_for((0, 0), 6)[0].to_join is not None
 
 
 def test_a_copy_keeps_to_what_the_run_was_granted() -> None:
@@ -88,12 +88,27 @@ def test_a_copy_keeps_to_what_the_run_was_granted() -> None:
     loop = loop_on_vectors("central", SERIAL)
     history, copy = History(loop), Copy(loop_on_vectors("central", SERIAL))
     state = steps(loop, history, None, 2)
-    lane = loop.lanes[0]
-    lane.budget = replace(lane.budget, limit=5)
+    loop.lanes[0].limit_to(5)
     history.begin(0, "stepping", (state,))
     with torch.no_grad():
         assert copy.follow(history.news_for((0, 0), 4)[0])
         assert not copy.follow(history.news_for(NOWHERE, 6)[0])
+
+
+def test_a_copy_tries_no_more_steps_than_the_run_was_granted() -> None:
+    """A search ends where the grant does, in the copy as in the run."""
+    register_toys()
+    told = {**TOYS["a step that rejects"], "replicates": 1}
+    loop = on_vectors(told)
+    history, copy = History(loop), Copy(on_vectors(told))
+    state = steps(loop, history, None, 1)
+    loop.lanes[0].limit_to(6)  # a block of three and two of the four trials
+    state = steps(loop, history, state, 1)
+    history.begin(0, "ending", (state,))
+    with torch.no_grad():
+        copy.follow(history.news_for((0, 0), 1)[0])
+    assert copy._states[0].ledger == state.ledger  # type: ignore[attr-defined]
+    assert state.ledger.evaluations == 6  # type: ignore[attr-defined]
 
 
 def test_late_parts_are_dealt_again_once_and_found_parts_not_at_all() -> None:

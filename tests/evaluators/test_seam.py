@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,16 @@ import pytest
 import torch
 
 import zotune
+from tests.conformance.resuming import check_killed, finished, same_weights
 from tests.conftest import CountingBowl
-from tests.evaluators.shuffled import KilledError, Shuffled
+from tests.evaluators.shuffled import Shuffled
 from tests.instrument import parse_config
-from tests.weights.toy import Toy, assert_same, bits, settings
+from tests.weights.toy import Toy, assert_same, settings
 from zotune.config import CHOICES
-from zotune.core.names import RUNNING
-from zotune.core.state import State
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates.parts import cut
 from zotune.loop import Loop
 from zotune.objectives import build_problem
-from zotune.runs.checkpoint import load_loop, save_loop
 
 WAYS: dict[str, dict[str, Any]] = {
     "forward": {"q": 4, "L": 3.0},
@@ -63,16 +61,6 @@ LOOPS = [
 EVERY_LOOP = pytest.mark.parametrize(("make", "way"), LOOPS)
 
 
-def finished(loop: Loop, state: State) -> State:
-    while loop.status(state) == RUNNING:
-        state, _ = loop.report(loop.advance_to_report(state))
-    return state
-
-
-def same_weights(one: Loop, other: Loop) -> bool:
-    return not isinstance(one.objective, Toy) or bits(one.objective) == bits(other.objective)
-
-
 @EVERY_LOOP
 def test_the_order_of_evaluations_does_not_change_a_run(make: Any, way: str) -> None:
     one, other = make(way, Shuffled(1)), make(way, Shuffled(2))
@@ -91,23 +79,7 @@ def test_points_evaluated_one_by_one_have_the_bits_of_this_process(make: Any, wa
 def test_killed_at_any_evaluation_and_resumed_it_is_the_same_run(
     make: Any, way: str, tmp_path: Path
 ) -> None:
-    whole = make(way, Shuffled(0))
-    end = finished(whole, whole.init())
-    path, draw, kills = tmp_path / "state", random.Random(3), 0
-    while True:
-        loop = make(way, Shuffled(draw.randint(0, 99), life=draw.randint(2, 6) * (1 + kills)))
-        try:
-            state = load_loop(loop, path)[0] if path.exists() else loop.init()
-            while loop.status(state) == RUNNING:
-                state, _ = loop.report(loop.advance_to_report(state))
-                save_loop(loop, state, path)
-        except KilledError:
-            kills += 1
-        else:
-            break
-    assert kills
-    assert_same(state, end)
-    assert same_weights(loop, whole)
+    check_killed(partial(make, way), tmp_path)
 
 
 def test_requests_are_cut_alike_however_many_points_there_are() -> None:

@@ -15,12 +15,12 @@ from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
+from zotune.reporting.choosing_figures import drawings
 from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.heat import heat_map
 from zotune.reporting.importance import importances
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
-from zotune.reporting.report import drawings
 from zotune.results.checkpoints import from_run
 from zotune.results.configurations import Configuration, best, by_problem
 from zotune.results.trial import Course, Trial

@@ -16,7 +16,7 @@ from rich.console import Console
 from zotune.callbacks.spool import FOLDER, Spool
 from zotune.claims import Verdict
 from zotune.cli import main
-from zotune.cli.reproduce_command import Request, _is_whole, ensure
+from zotune.cli.reproduce_command import ReproduceRequest, _is_whole, ensure
 from zotune.reporting.page import page
 from zotune.reporting.report import Report
 from zotune.reproduction import plan
@@ -136,7 +136,7 @@ def test_an_interrupted_experiment_goes_on_to_its_page_and_is_not_run_again(
     assert len((tmp_path / "page" / "verdicts.csv").read_text().splitlines()) == 1 + 2 * 6
 
     console = Console(record=True)
-    request = Request(storage=tmp_path / "results")
+    request = ReproduceRequest(storage=tmp_path / "results")
     launch, outcome = ensure(TINY.at(SMALL), request, console)
     assert outcome is None
     assert [folder.name for folder in home.iterdir()] == [launch.id]

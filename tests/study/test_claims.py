@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from zotune.cli import main
-from zotune.cli.run_command import Request, _introduce, _launch
+from zotune.cli.run_command import RunRequest, _introduce, _launch
 from zotune.study import Study, load_study, studyfile
 from zotune.study.shape import Shape
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies
@@ -228,7 +228,7 @@ def test_a_study_is_read_and_checked_once(
 
     counted(studyfile, "parse_document")
     counted(Shape, "__init__")
-    with _launch(Request(str(path), settings=settings, storage=tmp_path / "results")) as launch:
+    with _launch(RunRequest(str(path), settings=settings, storage=tmp_path / "results")) as launch:
         _introduce(launch, Console(file=StringIO()))
         assert launch.study.size > 0
     assert counts == {"parse_document": 1, "__init__": validated}

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.instrument import plain_study
 from zotune.cli import main
-from zotune.cli.run_command import Request, _conclude
+from zotune.cli.run_command import RunRequest, _conclude
 from zotune.cli.summary import Summary
 from zotune.study.launch import Launch
 
@@ -67,7 +67,7 @@ def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[
     outcome: Any = SimpleNamespace(
         launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
     )
-    _conclude(Summary.of(outcome), Request("mine", report=False), Console(file=out, width=200))
+    _conclude(Summary.of(outcome), RunRequest("mine", report=False), Console(file=out, width=200))
     return out.getvalue().splitlines()
 
 

@@ -19,7 +19,7 @@ from tests.study.small import SMALL, invoke, written
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
 from zotune.cli import main
-from zotune.cli.run_command import Request
+from zotune.cli.run_command import RunRequest
 from zotune.cli.run_command import _resume as resume_command
 from zotune.objectives import complete_problem
 from zotune.study import load_study
@@ -286,7 +286,7 @@ def test_the_printed_command_finds_a_launch_whose_study_was_renamed(tmp_path: Pa
     for smoke, kept in ((False, "other"), (True, "other-smoke")):
         study = load_study(path, settings=["name=other"])
         with new_launch(study.smoke() if smoke else study, out) as launch:
-            typed = Request(str(path), ["name=other"], smoke, "none", out)
+            typed = RunRequest(str(path), ["name=other"], smoke, "none", out)
             words = shlex.split(resume_command(typed, with_store(launch, "none")))
         assert words[:3] == ["zotune", "run", kept]
         done = CliRunner().invoke(main, words[1:])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -36,7 +36,7 @@ WANTED = {
 
 
 @dataclass(frozen=True)
-class Measurement:
+class StepTime:
     """One configuration beside its limit."""
 
     problem: str
@@ -126,7 +126,7 @@ def classical(
     block_sizes: tuple[int, ...] = (1, 10, 100, 1000),
     rounds: int = 41,
     on_case: Callable[[str], None] = lambda case: None,
-) -> Iterator[Measurement]:
+) -> Iterator[StepTime]:
     """Measure every problem, estimator and q, one thread, ten replicates."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -140,7 +140,7 @@ def classical(
         torch.set_num_threads(threads)
 
 
-def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Measurement]:
+def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[StepTime]:
     count = max(1, TOGETHER // q)
     works = {BARE: repeated(bare(objective, q), count)}
     works |= {estimator: steps(objective, estimator, q, count) for estimator in ("avg", "align")}
@@ -155,7 +155,7 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
     for estimator in works:
         step = median(times[estimator]) / count
         evaluations = q if estimator in (PAIRS, OPEN_ES) else q + 1
-        yield Measurement(
+        yield StepTime(
             problem=name,
             estimator=estimator,
             q=q,
@@ -167,7 +167,7 @@ def _case(name: str, objective: Objective, q: int, rounds: int) -> Iterator[Meas
         )
 
 
-def table(measurements: list[Measurement]) -> Table:
+def table(measurements: list[StepTime]) -> Table:
     """Measurements for a person; what was to be reached stands beside what was."""
     from rich.table import Table
 
@@ -179,8 +179,3 @@ def table(measurements: list[Measurement]) -> Table:
         took = (f"{n:.3g}" for n in (m.step_ms, m.us_per_query, m.us_per_evaluation))
         shown.add_row(m.problem, m.estimator, str(m.q), f"{m.ratio:.2f}", wanted, *took)
     return shown
-
-
-def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
-    """Measurements for a machine."""
-    return [asdict(measurement) for measurement in measurements]

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ FORWARD = "forward pass"
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ModelFigure:
     """One figure beside what was to be reached."""
 
     case: str
@@ -140,7 +140,7 @@ def steps(objective: MiniLM, **settings: Any) -> Work:
 
 
 @torch.no_grad()
-def speed(rounds: int, on_case: Callable[[str], None]) -> Iterator[Measurement]:
+def speed(rounds: int, on_case: Callable[[str], None]) -> Iterator[ModelFigure]:
     """Steps beside their forward passes, and the exact projection beside averaging."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -157,7 +157,7 @@ def speed(rounds: int, on_case: Callable[[str], None]) -> Iterator[Measurement]:
         torch.set_num_threads(threads)
 
 
-def _beside_forwards(rounds: int, on_case: Callable[[str], None]) -> Iterator[Measurement]:
+def _beside_forwards(rounds: int, on_case: Callable[[str], None]) -> Iterator[ModelFigure]:
     objective = MiniLM()
     cases: dict[str, tuple[Work, int, float | None]] = {
         "MeZO": (mezo(MiniLM()), 2, None),
@@ -185,10 +185,10 @@ def _beside_forwards(rounds: int, on_case: Callable[[str], None]) -> Iterator[Me
         pairs = zip(times[name], times[FORWARD], strict=True)
         ratio = median(step / (forwards * once) for step, once in pairs)
         took = f"{1e3 * median(times[name]):.0f} ms"
-        yield Measurement(name, f"its {forwards} forward passes", ratio, wanted, took)
+        yield ModelFigure(name, f"its {forwards} forward passes", ratio, wanted, took)
 
 
-def _align_beside_avg(name: str, block_bytes: int, wanted: float, rounds: int) -> Measurement:
+def _align_beside_avg(name: str, block_bytes: int, wanted: float, rounds: int) -> ModelFigure:
     objective = MiniLM()
     works = {
         estimator: steps(objective, q=10, estimator=estimator, block_bytes=block_bytes)
@@ -197,10 +197,10 @@ def _align_beside_avg(name: str, block_bytes: int, wanted: float, rounds: int) -
     times = interleave(works, rounds=rounds)
     ratio = median(a / b for a, b in zip(times["align"], times["avg"], strict=True))
     took = f"{1e3 * median(times['align']):.0f} ms"
-    return Measurement(f"align q=10, {name}", f"avg q=10, {name}", ratio, wanted, took)
+    return ModelFigure(f"align q=10, {name}", f"avg q=10, {name}", ratio, wanted, took)
 
 
-def memory(on_case: Callable[[str], None]) -> Measurement:
+def memory(on_case: Callable[[str], None]) -> ModelFigure:
     """A lean step on a model of Qwen3-0.6B's shape, over what inference takes; a process each."""
     found = {}
     for what in ("inference", "step"):
@@ -213,12 +213,12 @@ def memory(on_case: Callable[[str], None]) -> Measurement:
         found[what] = json.loads(said.splitlines()[-1])
     ratio = found["step"] / found["inference"]
     peak = f"{found['step'] / 2**30:.2f} GiB"
-    return Measurement("Qwen3-0.6B shape, lean q=2", "inference's peak memory", ratio, 1.15, peak)
+    return ModelFigure("Qwen3-0.6B shape, lean q=2", "inference's peak memory", ratio, 1.15, peak)
 
 
 def lm(
     *, rounds: int = 3, on_case: Callable[[str], None] = lambda case: None
-) -> Iterator[Measurement]:
+) -> Iterator[ModelFigure]:
     """All figures."""
     yield from speed(rounds, on_case)
     yield memory(on_case)
@@ -230,7 +230,7 @@ def _keys() -> Keys:
     return replicate_keys("batches", 0, [0])
 
 
-def table(measurements: list[Measurement]) -> Table:
+def table(measurements: list[ModelFigure]) -> Table:
     """Measurements for a person; what was to be reached stands beside what was."""
     from rich.table import Table
 
@@ -241,8 +241,3 @@ def table(measurements: list[Measurement]) -> Table:
         wanted = "" if m.wanted is None else f"{m.wanted:.2f}"
         shown.add_row(m.case, m.beside, f"{m.ratio:.2f}", wanted, m.amount)
     return shown
-
-
-def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
-    """Measurements for a machine."""
-    return [asdict(measurement) for measurement in measurements]

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ CONFIG: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Measurement:
+class LoggingRate:
     """One callback on one store."""
 
     store: str
@@ -71,7 +71,7 @@ def logging(
     trials: int = 16,
     rays_results: int = REPORTS,
     on_case: Callable[[str], None] = lambda case: None,
-) -> Iterator[Measurement]:
+) -> Iterator[LoggingRate]:
     """Measure both callbacks on sqlite and over http.
 
     Args:
@@ -98,7 +98,7 @@ def _store(
     trials: int,
     rays_results: int,
     on_case: Callable[[str], None],
-) -> Iterator[Measurement]:
+) -> Iterator[LoggingRate]:
     from ray.air.integrations.mlflow import MLflowLoggerCallback
 
     from zotune.callbacks import MLflowCurves
@@ -115,10 +115,10 @@ def _store(
 
 
 def _measured(
-    store: str, callback: str, told: Told, points: int, base: Measurement | None
-) -> Measurement:
+    store: str, callback: str, told: Told, points: int, base: LoggingRate | None
+) -> LoggingRate:
     rate = points / told.seconds
-    return Measurement(
+    return LoggingRate(
         store=store,
         callback=callback,
         points=points,
@@ -198,7 +198,7 @@ def _server(folder: Path) -> Iterator[str]:
         yield address
 
 
-def table(measurements: list[Measurement]) -> Table:
+def table(measurements: list[LoggingRate]) -> Table:
     """Measurements for a person; what was to be reached stands beside what was."""
     from rich.table import Table
 
@@ -210,8 +210,3 @@ def table(measurements: list[Measurement]) -> Table:
         numbers = (str(m.points), f"{m.points_per_second:.1f}", f"{m.ratio:.0f}")
         shown.add_row(m.store, m.callback, *numbers, f"{m.median_ms:.2f}", f"{m.worst_ms:.1f}")
     return shown
-
-
-def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
-    """Measurements for a machine."""
-    return [asdict(measurement) for measurement in measurements]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from statistics import median
@@ -38,7 +38,7 @@ OURS = "zotune workers"
 
 
 @dataclass(frozen=True)
-class Measurement:
+class WorkerFigure:
     """One figure."""
 
     what: str
@@ -69,7 +69,7 @@ def free(x: Tensor) -> float:
 
 def parallel(
     *, rounds: int = 3, most: int = 64, on_case: Callable[[str], None] = lambda what: None
-) -> Iterator[Measurement]:
+) -> Iterator[WorkerFigure]:
     """All figures, one after the other."""
     for fn in (sleeping, computing):
         on_case(f"two workers beside one: {fn.__name__}")
@@ -82,7 +82,7 @@ def parallel(
     yield from limit(most)
 
 
-def speed(fn: Callable[[Tensor], float], rounds: int) -> Iterator[Measurement]:
+def speed(fn: Callable[[Tensor], float], rounds: int) -> Iterator[WorkerFigure]:
     """Steps of 32 evaluations with one and two workers, in turns, and the same work of peers."""
     what = f"32 evaluations of 20 ms, {fn.__name__}"
     works: dict[str, Callable[[int], Any]] = {OURS: partial(_stepping, fn)} | {
@@ -98,11 +98,11 @@ def speed(fn: Callable[[Tensor], float], rounds: int) -> Iterator[Measurement]:
                     times[workers].append(_seconds(step) / STEPS)
         pairs = zip(times[1], times[2], strict=True)
         for workers in (1, 2):
-            yield Measurement(what, name, workers, 1e3 * median(times[workers]), "ms a step")
-        yield Measurement(what, name, 2, median(a / b for a, b in pairs), "× one worker")
+            yield WorkerFigure(what, name, workers, 1e3 * median(times[workers]), "ms a step")
+        yield WorkerFigure(what, name, 2, median(a / b for a, b in pairs), "× one worker")
 
 
-def overhead(rounds: int) -> Iterator[Measurement]:
+def overhead(rounds: int) -> Iterator[WorkerFigure]:
     """What a step and a query cost beside the evaluations."""
     for workers in (1, 2):
         for q in (1, 64):
@@ -110,11 +110,11 @@ def overhead(rounds: int) -> Iterator[Measurement]:
                 step()
                 took = median(_seconds(step) / STEPS for _ in range(rounds))
             what = f"free function, {2 * q} evaluations"
-            yield Measurement(what, OURS, workers, 1e3 * took, "ms a step")
-            yield Measurement(what, OURS, workers, 1e6 * took / (2 * q), "µs a query")
+            yield WorkerFigure(what, OURS, workers, 1e3 * took, "ms a step")
+            yield WorkerFigure(what, OURS, workers, 1e6 * took / (2 * q), "µs a query")
 
 
-def weights_of_steps() -> Iterator[Measurement]:
+def weights_of_steps() -> Iterator[WorkerFigure]:
     """Bytes that a step sends and gets, for both q and d."""
     for dim in (10, 1000, 100_000):
         for q in (4, 64):
@@ -123,10 +123,10 @@ def weights_of_steps() -> Iterator[Measurement]:
                 before = Weighed.sent_bytes
                 step()
                 each = (Weighed.sent_bytes - before) / STEPS
-            yield Measurement(f"d = {dim}, q = {q}, central", OURS, 1, each, "bytes a step")
+            yield WorkerFigure(f"d = {dim}, q = {q}, central", OURS, 1, each, "bytes a step")
 
 
-def limit(most: int) -> Iterator[Measurement]:
+def limit(most: int) -> Iterator[WorkerFigure]:
     """Queries a second of sleeping workers, two each a step, and what they could be at most.
 
     Workers follow the run, which costs each of them a little: with many of them this machine is
@@ -139,9 +139,9 @@ def limit(most: int) -> Iterator[Measurement]:
             began, queries = process_time(), 2 * workers * STEPS
             rate = queries / _seconds(step)
             driver = (process_time() - began) / queries
-        yield Measurement(what, OURS, workers, rate, "queries a second")
-        yield Measurement(what, OURS, workers, rate * SECONDS / workers, "of what they could")
-        yield Measurement(what, OURS, workers, 1e6 * driver, "µs of the driver a query")
+        yield WorkerFigure(what, OURS, workers, rate, "queries a second")
+        yield WorkerFigure(what, OURS, workers, rate * SECONDS / workers, "of what they could")
+        yield WorkerFigure(what, OURS, workers, 1e6 * driver, "µs of the driver a query")
         workers *= 4
 
 
@@ -223,12 +223,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def as_records(found: list[Measurement]) -> list[dict[str, Any]]:
-    """The figures in plain values."""
-    return [asdict(one) for one in found]
-
-
-def table(found: list[Measurement]) -> Table:
+def table(found: list[WorkerFigure]) -> Table:
     """The figures for a terminal."""
     from rich.table import Table
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zotune.core.processes import supervised
 from zotune.errors import ZotuneError
@@ -28,7 +28,7 @@ LEAST_RATE, MOST_MEGABYTES, MOST_SECONDS = 0.8, 100.0, 15.0
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ScaleFigures:
     """One study, run one way."""
 
     case: str
@@ -68,7 +68,7 @@ def scale(
     stock: int = 100,
     wide: bool = True,
     on_case: Callable[[str], None] = lambda case: None,
-) -> Iterator[Measurement]:
+) -> Iterator[ScaleFigures]:
     """Measure every case in a new process.
 
     Args:
@@ -87,7 +87,7 @@ def scale(
         yield _measured(case, OURS, trials)
 
 
-def _measured(case: str, way: str, trials: int) -> Measurement:
+def _measured(case: str, way: str, trials: int) -> ScaleFigures:
     """What a new process has measured; it and all that it starts end with this one."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -104,10 +104,10 @@ def _measured(case: str, way: str, trials: int) -> Measurement:
             lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             last = lines[-1] if lines else f"exit code {process.returncode}"
             raise CaseError(f"{case} of {trials} trials, {way}, failed: {last}")
-        return Measurement(**json.loads(answer.read_text(encoding="utf-8")))
+        return ScaleFigures(**json.loads(answer.read_text(encoding="utf-8")))
 
 
-def table(measurements: list[Measurement]) -> Table:
+def table(measurements: list[ScaleFigures]) -> Table:
     """Measurements for a person; what was to be reached stands in the caption."""
     from rich.table import Table
 
@@ -130,8 +130,3 @@ def table(measurements: list[Measurement]) -> Table:
     )
     shown.caption_justify = "left"
     return shown
-
-
-def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
-    """Measurements for a machine."""
-    return [asdict(measurement) for measurement in measurements]

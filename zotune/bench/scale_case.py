@@ -17,7 +17,7 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
-from zotune.bench.scale import DIMENSION, LAUNCHES, OURS, REPLICATES, Measurement
+from zotune.bench.scale import DIMENSION, LAUNCHES, OURS, REPLICATES, ScaleFigures
 from zotune.core.processes import stoppable
 from zotune.study import Study
 from zotune.study.quiet import ray_running, silence
@@ -28,7 +28,7 @@ MOST_COUNTED = 100
 """Trials by which a rate is measured, at most."""
 
 
-class Pace(tune.Callback):
+class TrialTimes(tune.Callback):
     """Notes when trials begin and end, and the memory of this process."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Pace(tune.Callback):
         self.ended.append(monotonic())
         self.megabytes.append(megabytes())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Pace:
+    def __deepcopy__(self, memo: dict[int, Any]) -> TrialTimes:
         """Tune copies its callbacks; all of them write to this one."""
         return self
 
@@ -80,7 +80,7 @@ def study_of(case: str, trials: int) -> Study:
     )
 
 
-def run_ours(study: Study, pace: Pace, store: str, folder: Path, launches: int) -> None:
+def run_ours(study: Study, pace: TrialTimes, store: str, folder: Path, launches: int) -> None:
     """The study as ``zotune run`` runs it."""
     for _ in range(launches):
         results = study.run(tracking_uri=store, storage_path=folder, callbacks=[pace])
@@ -88,7 +88,7 @@ def run_ours(study: Study, pace: Pace, store: str, folder: Path, launches: int) 
             raise results.errors[0]
 
 
-def run_stock(study: Study, pace: Pace, store: str, folder: Path) -> None:
+def run_stock(study: Study, pace: TrialTimes, store: str, folder: Path) -> None:
     """The same trials with Ray's Tuner, its default loggers and its MLflow callback."""
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     import mlflow
@@ -146,11 +146,11 @@ def rows_of(database: Path) -> tuple[int, int]:
     return int(runs), int(rows)
 
 
-def measure(case: str, way: str, trials: int, folder: Path) -> Measurement:
+def measure(case: str, way: str, trials: int, folder: Path) -> ScaleFigures:
     """Run a case in a folder, and say what it took."""
     launches = trials if case == LAUNCHES else 1
     study = study_of(case, 1 if case == LAUNCHES else trials)
-    database, pace = folder / "mlflow.db", Pace()
+    database, pace = folder / "mlflow.db", TrialTimes()
     store, files = f"sqlite:///{database}", folder / "files"
     silence()
     with stoppable() as stop, ray_running():
@@ -163,7 +163,7 @@ def measure(case: str, way: str, trials: int, folder: Path) -> Measurement:
     seconds = reported(store, folder) if way == OURS else 0.0
     counted = min(MOST_COUNTED, max(2, len(pace.ended) // 10))
     runs, rows = rows_of(database)
-    return Measurement(
+    return ScaleFigures(
         case=case,
         way=way,
         trials=trials,

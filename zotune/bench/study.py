@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -32,7 +32,7 @@ NICENESS = "RAY_worker_niceness"
 
 
 @dataclass(frozen=True)
-class Measurement:
+class StudyTime:
     """One way to run a study beside another, in seconds of wall time."""
 
     what: str
@@ -47,7 +47,7 @@ class Measurement:
 
 def bench(
     *, dim: int, budget: int, trials: int, on_case: Callable[[str], None] = lambda case: None
-) -> list[Measurement]:
+) -> list[StudyTime]:
     """All measurements, on two CPUs.
 
     Args:
@@ -79,10 +79,10 @@ def bench(
     over, most = tuned / by_hand, f"≤ {MOST_OVER_HAND}"
     rate, least = trials / trivial, f"≥ {LEAST_TRIALS_A_SECOND:g}"
     return [
-        Measurement("strongly convex", tuned, hand, by_hand, "ratio", over, most),
-        Measurement(f"{trials} trivial trials", trivial, "", 0.0, "trials/s", rate, least),
-        Measurement("stock way, small", stock, "ours", small, "factor", stock / small, ""),
-        Measurement("ray.init", started, "", 0.0, "", 0.0, ""),
+        StudyTime("strongly convex", tuned, hand, by_hand, "ratio", over, most),
+        StudyTime(f"{trials} trivial trials", trivial, "", 0.0, "trials/s", rate, least),
+        StudyTime("stock way, small", stock, "ours", small, "factor", stock / small, ""),
+        StudyTime("ray.init", started, "", 0.0, "", 0.0, ""),
     ]
 
 
@@ -196,7 +196,7 @@ def _stock(study: Study, folder: Path) -> float:
     return _timed(tuner.fit)
 
 
-def table(measurements: list[Measurement]) -> Table:
+def table(measurements: list[StudyTime]) -> Table:
     """Measurements for a person; what was to be reached stands beside what was."""
     from rich.table import Table
 
@@ -208,8 +208,3 @@ def table(measurements: list[Measurement]) -> Table:
         value = f"{m.value:.2f}" if m.figure else ""
         shown.add_row(m.what, f"{m.seconds:.1f}", m.beside, beside, m.figure, value, m.wanted)
     return shown
-
-
-def as_records(measurements: list[Measurement]) -> list[dict[str, Any]]:
-    """Measurements for a machine."""
-    return [asdict(measurement) for measurement in measurements]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,16 @@ def _measure(module: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any
     with console.status("starting") as status:
         found = list(bench(**sizes, on_case=status.update))
     if as_json:
-        click.echo(json.dumps(module.as_records(found), indent=2))
+        as_records = getattr(module, "as_records", _as_records)
+        click.echo(json.dumps(as_records(found), indent=2))
     else:
         console.print(module.table(found))
     return found
+
+
+def _as_records(found: list[Any]) -> list[dict[str, Any]]:
+    """What a bench found, in plain values."""
+    return [asdict(one) for one in found]
 
 
 @bench_group.command(

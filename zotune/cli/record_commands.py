@@ -149,6 +149,6 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def report_command(**typed: Any) -> None:
     """Make figures, tables and a page of STUDY from MLflow's records."""
-    from zotune.cli.report_command import Request, report
+    from zotune.cli.report_command import ReportRequest, report
 
-    report(Request(**typed))
+    report(ReportRequest(**typed))

@@ -13,11 +13,10 @@ import click
 
 from zotune.claims import AS_RUN
 from zotune.core.folders import require_writable
-from zotune.core.names import RUNNING
+from zotune.core.names import FAILED, RUNNING
 from zotune.errors import ConfigError
 from zotune.reporting.report import PAGE, Report, build
 from zotune.results.store import LaunchRecord, Store
-from zotune.results.trial import FAILED
 from zotune.study.studyfile import SUFFIXES, read_document
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ FOLDER, REPORT = "reports", "report"
 
 
 @dataclass(frozen=True)
-class Request:
+class ReportRequest:
     """What was typed."""
 
     study: str
@@ -41,7 +40,7 @@ class Request:
     """Whether every figure is a PDF too, as wide as a column."""
 
 
-def report(request: Request) -> None:
+def report(request: ReportRequest) -> None:
     """Read the records, write the report, attach it, and say where it is."""
     name = _name(request.study)
     folder = request.output or Path(FOLDER) / re.sub(r"[^-.\w]", "-", name)

@@ -32,7 +32,7 @@ REPORTS = "reports"
 
 
 @dataclass(frozen=True)
-class Request:
+class ReproduceRequest:
     """What was typed."""
 
     size: str = SMALL
@@ -48,7 +48,7 @@ class Request:
         return f"reproduction-{self.size}{'-instances' if self.instances else ''}"
 
 
-def reproduce(request: Request) -> int:
+def reproduce(request: ReproduceRequest) -> int:
     """Run, judge and show all of it; typed again, it goes on where it was left."""
     silence()
     console = Console()
@@ -72,7 +72,7 @@ def reproduce(request: Request) -> int:
 
 
 def ensure(
-    study: Study, request: Request, console: Console, at: str = ""
+    study: Study, request: ReproduceRequest, console: Console, at: str = ""
 ) -> tuple[Launch, Outcome | None]:
     """The finished launch of a study: an old one, an old one that is continued, or a new one."""
     known = launches_of(study, request.storage)
@@ -97,20 +97,22 @@ def _is_whole(launch: Launch) -> bool:
     return not noted and bool(find_spools(launch.folder / FOLDER))
 
 
-def _launch(study: Study, known: list[Launch], request: Request) -> AbstractContextManager[Launch]:
+def _launch(
+    study: Study, known: list[Launch], request: ReproduceRequest
+) -> AbstractContextManager[Launch]:
     if known:
         return old_launch(study.name, request.storage, known[-1].id)
     return new_launch(study, request.storage)
 
 
-def _callbacks(study: Study, request: Request) -> Iterator[object]:
+def _callbacks(study: Study, request: ReproduceRequest) -> Iterator[object]:
     from zotune.callbacks import Progress
 
     yield Progress()
     yield from curves(study, request.tracking_uri)
 
 
-def _conclude(request: Request, launches: Sequence[Launch]) -> Path:
+def _conclude(request: ReproduceRequest, launches: Sequence[Launch]) -> Path:
     """Deliver what is not in the store, read it back, write the page and attach it."""
     for launch in launches:
         sync(launch.folder, request.tracking_uri)
@@ -133,7 +135,9 @@ def _report(store: Store, launch: Launch) -> Report:
     return build([replace(record, file=launch.study.to_dict()) for record in records])
 
 
-def _attach(store: Store, request: Request, folder: Path, reports: Sequence[Report]) -> None:
+def _attach(
+    store: Store, request: ReproduceRequest, folder: Path, reports: Sequence[Report]
+) -> None:
     """A run of its own for the page; the verdicts are its tags."""
     experiment = experiment_id(store.client, store.uri, request.name)
     run = store.client.create_run(experiment, run_name=f"page of {len(reports)} studies")

@@ -42,7 +42,7 @@ DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What was typed."""
 
     study: str
@@ -77,7 +77,7 @@ class Request:
         )
 
 
-def run(request: Request) -> int:
+def run(request: RunRequest) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence()
     console = Console(stderr=request.as_json)
@@ -96,7 +96,7 @@ def run(request: Request) -> int:
     return SOME_FAILED if outcome.results.errors else DONE
 
 
-def _summary(request: Request, console: Console) -> Summary:
+def _summary(request: RunRequest, console: Console) -> Summary:
     """What became of the launch."""
     from zotune.callbacks.machine_load import wants_metrics
 
@@ -126,7 +126,7 @@ def _summary(request: Request, console: Console) -> Summary:
     return summary
 
 
-def _launch(request: Request) -> AbstractContextManager[Launch]:
+def _launch(request: RunRequest) -> AbstractContextManager[Launch]:
     if request.resume is None:
         if request.extends:
             raise ConfigError(
@@ -158,7 +158,7 @@ def _launch(request: Request) -> AbstractContextManager[Launch]:
     return old_launch(name, request.storage, request.resume or None)
 
 
-def _kept_under(request: Request) -> str:
+def _kept_under(request: RunRequest) -> str:
     return _name(request.study) + ("-smoke" if request.smoke else "")
 
 
@@ -194,7 +194,7 @@ def skipped_lines(study: Study) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _run(launch: Launch, request: Request, console: Console) -> Outcome:
+def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
     study = launch.study
     most = "" if study.total is None else f", {study.total} in all"
     trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
@@ -227,7 +227,9 @@ def _import_for_report() -> None:
             import_module(module)
 
 
-def _callbacks(launch: Launch, request: Request, importing: threading.Thread) -> Iterator[object]:
+def _callbacks(
+    launch: Launch, request: RunRequest, importing: threading.Thread
+) -> Iterator[object]:
     """What watches the launch, made when Ray has been started: it needs Tune's slow import."""
     from zotune.callbacks import Progress
 
@@ -250,7 +252,7 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(summary: Summary, request: Request, console: Console) -> None:
+def _conclude(summary: Summary, request: RunRequest, console: Console) -> None:
     outcome, launch = summary.outcome, summary.outcome.launch
     verdicts, why_none = summary.verdicts
     if summary.best:
@@ -287,7 +289,7 @@ def _all_failed(outcome: Outcome) -> bool:
     return 0 < len(outcome.results) == len(outcome.results.errors)
 
 
-def _places(request: Request, outcome: Outcome) -> list[str]:
+def _places(request: RunRequest, outcome: Outcome) -> list[str]:
     """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
@@ -323,7 +325,7 @@ def _reported(outcome: Outcome, store: str) -> str:
         return f"not made ({without_credentials(str(error)) or type(error).__name__})"
 
 
-def _next(request: Request, outcome: Outcome) -> str:
+def _next(request: RunRequest, outcome: Outcome) -> str:
     """What a person would type now: run what failed in full, or ask the other question."""
     words = ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
@@ -353,11 +355,11 @@ def loaders(study: Study) -> str:
     return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
 
 
-def _imports(request: Request) -> list[str]:
+def _imports(request: RunRequest) -> list[str]:
     return [word for place in request.imports for word in ("--import", place)]
 
 
-def _resume(request: Request, launch: Launch) -> str:
+def _resume(request: RunRequest, launch: Launch) -> str:
     from zotune.callbacks.stores import without_credentials
 
     words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
@@ -371,7 +373,7 @@ def _resume(request: Request, launch: Launch) -> str:
     return shlex.join([*words, "--resume", launch.id])
 
 
-def _study_words(request: Request, launch: Launch) -> list[str]:
+def _study_words(request: RunRequest, launch: Launch) -> list[str]:
     """The study as it was typed, unless its launches are kept under another name."""
     try:
         typed = _kept_under(request) == launch.study.name

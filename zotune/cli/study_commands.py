@@ -114,9 +114,9 @@ def list_command(imports: tuple[str, ...], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
-    from zotune.cli.run_command import Request, run
+    from zotune.cli.run_command import RunRequest, run
 
-    sys.exit(run(Request(**typed)))
+    sys.exit(run(RunRequest(**typed)))
 
 
 @main.command(

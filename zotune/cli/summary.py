@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.claims import Verdict, assumptions
 from zotune.core.account import spent_in
-from zotune.core.names import EXHAUSTED
+from zotune.core.names import EXHAUSTED, FAILED
 from zotune.core.spending import Spending
 from zotune.results.checkpoints import from_outcome
 from zotune.results.configurations import (
@@ -26,7 +26,7 @@ from zotune.results.configurations import (
     instance,
     measure_of,
 )
-from zotune.results.trial import FAILED, Trial
+from zotune.results.trial import Trial
 from zotune.results.verdicts import verdicts_on
 from zotune.study.points import setting, short
 from zotune.study.totals import left_out

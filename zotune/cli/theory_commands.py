@@ -53,12 +53,12 @@ def reproduce_command(**typed: Any) -> None:
 
     Writes one page with every figure and verdict. The same command continues where it was stopped.
     """
-    from zotune.cli.reproduce_command import Request, reproduce
+    from zotune.cli.reproduce_command import ReproduceRequest, reproduce
     from zotune.core.folders import require_writable
 
     if typed["output"]:
         require_writable(typed["output"])
-    sys.exit(reproduce(Request(**typed)))
+    sys.exit(reproduce(ReproduceRequest(**typed)))
 
 
 @main.command(
@@ -146,8 +146,9 @@ def plan_command(
     """
     from dataclasses import asdict
 
+    from zotune.theory.plan_case import case_of
     from zotune.theory.plan_table import render
-    from zotune.theory.planning import case_of, plan
+    from zotune.theory.planning import plan
     from zotune.theory.wall_clock import timed
 
     found, fastest = plan(**question, L=smoothness), None

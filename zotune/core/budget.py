@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Literal
 
 from zotune.core.differences import Difference
 from zotune.errors import ConfigError, one_of
 
 DIRECTIONS, EVALUATIONS = "directions", "evaluations"
 COUNTS = (DIRECTIONS, EVALUATIONS)
-Count = Literal["directions", "evaluations"]
 
 
 @dataclass(frozen=True)

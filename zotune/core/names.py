@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 RUNNING, EXHAUSTED, DIVERGED, STOPPED = "running", "exhausted", "diverged", "stopped"
-OUT_OF_TIME = "out of time"
-"""Of a trial that had so much wall time and no more."""
-COMPLETE = (EXHAUSTED, DIVERGED, OUT_OF_TIME)
-"""Of runs that came to the end that they were given."""
 """Statuses of a run."""
+OUT_OF_TIME = "out of time"
+"""The status of a trial that had so much wall time and no more."""
+COMPLETE = (EXHAUSTED, DIVERGED, OUT_OF_TIME)
+"""Statuses of runs that came to the end that they were given."""
 INTERRUPTED, FINISHED = "interrupted", "finished"
 """Further states of a launch or a trial."""
+FAILED, STOPPED_EARLY = "failed", "stopped early"
+"""Further states of a trial: an error ended it, or a scheduler or a stopper did."""
 
 STATE_FILE, SCALARS_FILE = "state.safetensors", "scalars.json"
 """In the folder of a checkpoint: the state, and the scalar log of a model's run."""
@@ -71,6 +73,12 @@ LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
 MINIMUM_TAG = "zotune.minimum"
 SPENT_TAG, POINT_TAG, KIND_TAG = "zotune.spent", "zotune.point", "zotune.kind"
 GROUP_TAG, LAUNCH_GROUP_TAG = "zotune.group", "zotune.group_of_launch"
-"""Tags of a run in MLflow."""
+ESTIMATED_TAG, NONFINITE_TAG, TRIALS_TAG = "zotune.L_estimated", "zotune.nonfinite", "zotune.trials"
+NOW_TAG = "zotune.now."
+"""Tags of a run in MLflow; the last is followed by the name of a param that has changed."""
+OF_TRIAL, OF_LAUNCH = "trial", "summary"
+"""Values of ``KIND_TAG``: the run of a trial, and the one of a launch."""
+FINAL = "final_"
+"""What the names of a run's last values in MLflow begin with."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 """What MLflow calls its runs."""

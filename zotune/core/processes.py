@@ -31,7 +31,7 @@ PR_SET_CHILD_SUBREAPER = 36
 Handler = Callable[[int, FrameType | None], None]
 
 
-class Stop:
+class Interrupt:
     """Whether a signal has asked this process to stop."""
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class Stop:
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
+def stoppable() -> Iterator[Interrupt]:
     """Let each of the signals raise KeyboardInterrupt, as Ctrl-C does."""
-    stop = Stop()
+    stop = Interrupt()
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.number = stop.number or number

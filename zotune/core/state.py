@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from zotune.core.budget import Ledger
-from zotune.core.curve import Curve
+from zotune.core.curve import Curve, Observation
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,19 @@ class LaneState:
         state = object.__new__(LaneState)
         state.__dict__.update(self.__dict__, **changes)
         return state
+
+    def observation(self, spent: int, tensors: Mapping[str, Tensor]) -> Observation:
+        """What is known of it now: losses, and what an iterate adds to them."""
+        losses = {"loss": self.loss, "best_loss": self.best_loss, "diverged": self.diverged}
+        return Observation(
+            queries=self.ledger.queries,
+            evaluations=self.ledger.evaluations,
+            monitored=self.ledger.monitored,
+            steps=self.steps,
+            q=self.q,
+            spent=spent,
+            tensors={**losses, **tensors},
+        )
 
 
 @dataclass(frozen=True)

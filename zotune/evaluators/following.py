@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from zotune.config import Config
+from zotune.core.budget import Budget
 from zotune.core.state import LaneState
-from zotune.iterates import Answer, Program, Request
+from zotune.iterates import Answer, Iterate, Program, Request
 
 BEGIN = "begin"
 """The program that has no state before it."""
@@ -28,6 +30,28 @@ SAMPLE = 4096
 
 Sent = tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]]
 """Values and metrics of an answer, as they travel."""
+
+
+class FollowedLane(Protocol):
+    """What an evaluator knows of a lane; its programs are methods, called by their names."""
+
+    budget: Budget
+
+    def limit_to(self, limit: int) -> None:
+        """End when so much is spent."""
+
+
+class FollowedLoop(Protocol):
+    """What an evaluator knows of the loop whose requests it answers."""
+
+    config: Config
+    objective: Any
+    iterate: Iterate
+    chooses: bool
+
+    @property
+    def lanes(self) -> Sequence[FollowedLane]:
+        """Its replicates, together or apart."""
 
 
 class Chapter(NamedTuple):
@@ -41,7 +65,7 @@ class Chapter(NamedTuple):
     """What the lane may spend: a trial may be granted less than its budget for a while."""
 
 
-class Snapshot(NamedTuple):
+class JoinState(NamedTuple):
     """All that a copy needs to join a run before one of its programs."""
 
     states: dict[int, LaneState]
@@ -54,7 +78,7 @@ class News:
     """What a copy has missed, and how it can tell that it still is one."""
 
     chapters: list[Chapter] = field(default_factory=list)
-    snapshot: Snapshot | None = None
+    to_join: JoinState | None = None
     checksum: int = 0
     parts: int = 0
     """Of the request that is asked now."""
@@ -67,7 +91,7 @@ class Copy:
         loop: of the same configuration and an objective of its own.
     """
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: FollowedLoop) -> None:
         self.loop = loop
         self._states: dict[int, LaneState] = {}
         self._program: Program[Any] | None = None
@@ -76,8 +100,8 @@ class Copy:
 
     def follow(self, news: News) -> bool:
         """Take part up to the request that is asked now; whether x is that of the run."""
-        if news.snapshot is not None:
-            self._restore(news.snapshot)
+        if news.to_join is not None:
+            self._restore(news.to_join)
         for chapter in news.chapters:
             if chapter.name:
                 self._begin(chapter)
@@ -95,16 +119,16 @@ class Copy:
         cut = self._request.parts()
         return [cut.evaluate(part) for part in parts]
 
-    def _restore(self, snapshot: Snapshot) -> None:
+    def _restore(self, to_join: JoinState) -> None:
         self._program = self._request = None
-        self._states = dict(snapshot.states)
+        self._states = dict(to_join.states)
         if 0 in self._states:
             iterate = self.loop.iterate
-            self._states[0] = iterate.restore(self._states[0], snapshot.tensors, snapshot.notes)
+            self._states[0] = iterate.restore(self._states[0], to_join.tensors, to_join.notes)
 
     def _begin(self, chapter: Chapter) -> None:
         lane = self.loop.lanes[chapter.lane]
-        lane.budget = replace(lane.budget, limit=chapter.limit)
+        lane.limit_to(chapter.limit)
         method, self._lane = getattr(lane, chapter.name), chapter.lane
         begins = chapter.name == BEGIN
         self._program = method() if begins else method(self._states[chapter.lane])
@@ -142,7 +166,7 @@ def arrived(
     return Answer(torch.from_numpy(np.array(values)).to(device), None, made)
 
 
-def checksum(loop: Any, state: LaneState | None) -> int:
+def checksum(loop: FollowedLoop, state: LaneState | None) -> int:
     """A few bytes that tell one x from another, of a sample of its numbers."""
     tensors = [] if state is None else [state.x]
     tensors += [p.data for p in getattr(loop.objective, "trained", {}).values()]
@@ -154,7 +178,7 @@ def checksum(loop: Any, state: LaneState | None) -> int:
     return found
 
 
-def snapshot(loop: Any, states: Mapping[int, LaneState]) -> Snapshot:
+def state_to_join(loop: FollowedLoop, states: Mapping[int, LaneState]) -> JoinState:
     """What a copy needs to join before the program that starts from these states."""
     notes = loop.iterate.notes() | {"config": loop.config.model_dump()}
-    return Snapshot(dict(states), loop.iterate.tensors(), notes)
+    return JoinState(dict(states), loop.iterate.tensors(), notes)

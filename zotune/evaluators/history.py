@@ -9,12 +9,13 @@ from zotune.core.state import LaneState
 from zotune.evaluators.following import (
     BEGIN,
     Chapter,
+    FollowedLoop,
+    JoinState,
     News,
     Sent,
-    Snapshot,
     checksum,
-    snapshot,
     state_of,
+    state_to_join,
 )
 
 KEPT = 256
@@ -32,14 +33,14 @@ class History:
         loop: the run itself.
     """
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: FollowedLoop) -> None:
         self.loop = loop
         self._chapters: deque[Chapter] = deque(maxlen=KEPT)
         self._count = 0
         """Programs that have begun."""
         self._states: dict[int, LaneState] = {}
         """Of each lane, before its current program or after its last."""
-        self._snapshot: Snapshot | None = None
+        self._to_join: JoinState | None = None
         self._proof: int | None = None
         """Of x before the current program."""
 
@@ -51,7 +52,7 @@ class History:
             self._chapters.clear()  # the run goes on from another state than it has ended with
             self._states[lane] = arguments[0]
         self._count += 1
-        self._snapshot = self._proof = None
+        self._to_join = self._proof = None
         limit = self.loop.lanes[lane].budget.limit
         self._chapters.append(Chapter(lane, name, [], limit))
 
@@ -81,9 +82,9 @@ class History:
             return News(rest, None, proof, parts), now
         if known == first and known >= 0 and self._follows_from(known):
             return News(list(self._chapters), None, proof, parts), now
-        if self._snapshot is None:
-            self._snapshot = snapshot(self.loop, self._states)
-        return News([self._chapters[-1]], self._snapshot, proof, parts), now
+        if self._to_join is None:
+            self._to_join = state_to_join(self.loop, self._states)
+        return News([self._chapters[-1]], self._to_join, proof, parts), now
 
     def _follows_from(self, known: int) -> bool:
         """Whether a copy that has only been built can begin with the run."""

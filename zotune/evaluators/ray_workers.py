@@ -19,7 +19,7 @@ import torch
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.evaluators.dealing import Deal, Pace
 from zotune.evaluators.described import Described, described
-from zotune.evaluators.following import Copy, News, Sent, arrived, sent
+from zotune.evaluators.following import Copy, FollowedLoop, News, Sent, arrived, sent
 from zotune.evaluators.history import NOWHERE, History, Position
 from zotune.evaluators.serial import run
 from zotune.iterates import Answer, Program, Request
@@ -52,7 +52,7 @@ class Hand:
         self._objective = build()
         return described(self._objective)
 
-    def join(self, make: Callable[[Any], Any]) -> None:
+    def join(self, make: Callable[[Any], FollowedLoop]) -> None:
         """Make a loop of the run with the objective that is open."""
         self._copy = Copy(make(self._objective))
 
@@ -125,7 +125,8 @@ class RayWorkers:
         self._build = ray.put(build)
         self._make: Any = None
         self._history: History | None = None
-        self._loop: Any = None
+        self._loop: FollowedLoop
+        """Whose requests are answered, once it has come (``attend``)."""
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
         """Workers that died; parts that were dealt again; workers that had to be sent the state."""
@@ -141,7 +142,7 @@ class RayWorkers:
         opening = [worker.opened for worker in self.workers]
         return _opened(ray.wait(opening, num_returns=1)[0][0])
 
-    def attend(self, loop: Any, make: Callable[[Any], Any]) -> None:
+    def attend(self, loop: FollowedLoop, make: Callable[[Any], FollowedLoop]) -> None:
         """Serve this loop from now on; ``make`` builds a worker's, given its objective."""
         import ray
 
@@ -199,7 +200,7 @@ class RayWorkers:
         if self._history is not None:
             self.rejoined += worker.position == NOWHERE and worker.answered
             news, worker.position = self._history.news_for(worker.position, parts.count)
-            worker.corrected = news.snapshot is not None
+            worker.corrected = news.to_join is not None
         else:
             assert parts.points is not None  # a descent asks for values at points
             points = [parts.points(part).cpu().numpy() for part in taken]

@@ -55,7 +55,7 @@ class Request:
     """The request in parts that can be evaluated apart; None: it is one."""
 
 
-class Trial(NamedTuple):
+class Attempt(NamedTuple):
     """A step that is tried before it is taken."""
 
     request: Request
@@ -87,7 +87,11 @@ def motion_for(config: Config, directions: Directions, dim: int) -> Motion:
 
 
 class Iterate(Protocol):
-    """The thing that knows where x lives."""
+    """The thing that knows where x lives.
+
+    What has a body is what an iterate does unless it says otherwise: it has no bounds, takes steps
+    one by one, and all that evolves of it is in the state.
+    """
 
     objective: Any
     replicates: int
@@ -109,18 +113,25 @@ class Iterate(Protocol):
     """Whether a step's first value is the loss itself, so that looking is free."""
     looks_on_grid: bool
     """Whether the loss is looked at for every point of a curve, or only for reports."""
-    can_probe_curvature: bool
+    takes_points: bool
+    """Whether x can be put at any point, and f be asked for there."""
     box: Box | None
     """Bounds that points and probes keep to."""
+
+    def alone(self, config: Config, row: int) -> Iterate:
+        """The iterate of one replicate, under a configuration that has no other."""
+        return self
 
     def begin(self) -> dict[str, Any]:
         """The fields of a state that are the iterate's: x, best_x, average, slots, metrics."""
 
     def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
         """Vectors for an update, at zero, where they are part of the state."""
+        return {}
 
     def require_at(self, state: LaneState) -> None:
         """Refuse a state whose x is no longer there."""
+        return
 
     def view(self, step: int) -> View:
         """What a step sees."""
@@ -141,12 +152,15 @@ class Iterate(Protocol):
 
     def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
         """The directions of a step as they were probed, where bounds have bent some of them."""
+        return block
 
     def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Whether a step is about coordinates at a bound alone."""
+        """Whether a step probes only coordinates at a bound."""
+        return False
 
     def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Whether bounds leave nothing of an estimate."""
+        """Whether every move along an estimate would leave the bounds."""
+        return False
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm for the vector m that the estimator remembers, (replicates, q)."""
@@ -163,18 +177,22 @@ class Iterate(Protocol):
         coefficients: Callable[[Tensor, Block], Tensor],
     ) -> tuple[Tensor, Tensor] | None:
         """x after plain steps that no curve shows, and the last values; None: step one by one."""
+        return None
 
     def stay(self, steps: int) -> None:
         """A step has ended without a move."""
+        return
 
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Which replicates no direction of the block moves: x + mu·u = x, (replicates,)."""
 
     def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
         """The point of each replicate that the value in its column belongs to."""
+        return state.x
 
     def saw(self, state: LaneState, values: Tensor) -> LaneState:
         """The state that has seen a step's values."""
+        return state
 
     def look(self, state: LaneState) -> Request | None:
         """A look at the loss, which is not charged; None where no replicate runs."""
@@ -187,6 +205,7 @@ class Iterate(Protocol):
 
     def gradient(self, state: LaneState) -> Tensor | None:
         """∇f at x for diagnostics, where it is known."""
+        return None
 
     def unmoved(self, state: LaneState) -> Tensor:
         """The share of coordinates that mu·u does not move, ()."""
@@ -198,7 +217,7 @@ class Iterate(Protocol):
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """The value of f, as the step sees it, where ``move`` would lead; x stays."""
 
     def short_step(
@@ -211,30 +230,39 @@ class Iterate(Protocol):
 
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
         """The state with x in its average, where an average is kept."""
+        return state
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""
+        found: dict[str, Any] = self.objective.fingerprint()
+        return found
 
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start whose loss is not finite."""
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint holds besides the state."""
+        return {}
 
     def notes(self) -> dict[str, Any]:
         """What a checkpoint says besides, as JSON."""
+        return {}
 
     def start_digest(self) -> str:
-        """A few characters that tell one start from another."""
+        """A few characters that tell one start from another, where a checkpoint does not."""
+        return ""
 
     def weights_reader(self) -> Callable[[], dict[str, Tensor]] | None:
         """Gives the trained parameters of a module; None where x is a vector."""
+        return None
 
     def save_beside(self, path: Path) -> None:
         """Write what stands beside a checkpoint in a file of its own."""
+        return
 
     def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
         """Take x from a checkpoint, and the state that stands there."""
+        return state
 
 
 def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
@@ -246,5 +274,7 @@ def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
 
 @singledispatch
 def iterate_of(objective: object, config: Config, x0: Any = None) -> Iterate:
-    """The same; each kind of iterate registers its own."""
-    raise TypeError(f"nothing is known of {type(objective).__name__} as an objective")
+    """Dispatches on the type of the objective; each kind of iterate registers its own."""
+    raise TypeError(
+        f"{type(objective).__name__} is not an objective; wrap it with zotune.objective"
+    )

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Place(NamedTuple):
+class Region(NamedTuple):
     """Where the values of a part are among all values of its request, (replicates, points)."""
 
     rows: list[int]
     """Replicates; several of them only if all their points are in the part."""
     columns: range
 
-    def shifted(self, by: int) -> Place:
+    def shifted(self, by: int) -> Region:
         """The same replicates, so many columns further."""
-        return Place(self.rows, range(self.columns.start + by, self.columns.stop + by))
+        return Region(self.rows, range(self.columns.start + by, self.columns.stop + by))
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,21 @@ class Parts:
     points: Callable[[int], Tensor] | None = None
 
 
-def cut(rows: Sequence[int], columns: int, size: int) -> list[Place]:
+def cut(rows: Sequence[int], columns: int, size: int) -> list[Region]:
     """All points of some replicates, at most ``size`` in a part where replicates have so many."""
     if columns > size:
         starts = range(0, columns, size)
-        return [Place([r], range(a, min(a + size, columns))) for r in rows for a in starts]
+        return [Region([r], range(a, min(a + size, columns))) for r in rows for a in starts]
     many = max(1, size // max(1, columns))
     groups = [list(rows[at : at + many]) for at in range(0, len(rows), many)]
-    return [Place(group, range(columns)) for group in groups]
+    return [Region(group, range(columns)) for group in groups]
 
 
 def parts_of_values(
-    places: Sequence[Place],
+    places: Sequence[Region],
     shape: tuple[int, int],
-    points: Callable[[Place], Tensor],
-    values: Callable[[Place, Tensor], Tensor],
+    points: Callable[[Region], Tensor],
+    values: Callable[[Region, Tensor], Tensor],
     *,
     looks: bool = False,
 ) -> Parts:

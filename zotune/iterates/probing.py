@@ -14,7 +14,7 @@ from zotune.config import Config
 from zotune.core.differences import default_mu, get_difference
 from zotune.directions import DIRECTIONS
 from zotune.iterates.box import Box
-from zotune.iterates.parts import Place
+from zotune.iterates.parts import Region
 from zotune.objectives import Objective
 
 
@@ -159,7 +159,7 @@ class Prober:
         buffer = self._new_buffer(block.q, center=center and self.difference.knows_center)
         return buffer.around(x, block.rows(range(block.q), self._coordinates))
 
-    def some_points(self, x: Tensor, block: Block, place: Place) -> Tensor:
+    def some_points(self, x: Tensor, block: Block, place: Region) -> Tensor:
         """The points of a part of a step, (rows, columns, d)."""
         here, pieces = x[place.rows, None], []
         first = self.difference.per_step

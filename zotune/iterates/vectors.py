@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,20 +16,20 @@ from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Request, Trial, View, iterate_of
-from zotune.iterates.parts import Parts, Place, cut, one_part, parts_of_values
+from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of
+from zotune.iterates.parts import Parts, Region, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
 
 Coefficients = Callable[[Tensor, Block], Tensor]
 TEST_EVERY = 4
-"""One in so many steps of small blocks is about coordinates at a bound."""
+"""Every so many steps, a small block probes the coordinates at a bound, and no others."""
 SHORT = 1e-3
-"""A step of which nothing is known changes x by this share of its size."""
+"""A first step, before anything is known of f, changes x by this share of its size."""
 
 
-class Vectors:
+class Vectors(Iterate):
     """x is a tensor (replicates, d), in the state itself.
 
     Args:
@@ -40,7 +39,7 @@ class Vectors:
     """
 
     looks_on_grid = True
-    can_probe_curvature = True
+    takes_points = True
 
     def __init__(self, config: Config, objective: Objective, x0: Any = None) -> None:
         config.refuse_settings_for_weights()
@@ -67,6 +66,10 @@ class Vectors:
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
 
+    def alone(self, config: Config, row: int) -> Vectors:
+        """The vector of one replicate."""
+        return Vectors(config, self.objective, self.begins_at[row])
+
     def begin(self) -> dict[str, Any]:
         """x at the start; an average where the objective is stochastic."""
         x = self.begins_at.clone()
@@ -76,9 +79,6 @@ class Vectors:
     def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
         """Vectors for an update, at zero."""
         return {name: torch.zeros_like(self.begins_at) for name in names}
-
-    def require_at(self, state: LaneState) -> None:
-        """x is in the state itself."""
 
     def view(self, step: int) -> View:
         """All of x."""
@@ -139,14 +139,14 @@ class Vectors:
         return self.prober.along_bounds(state.x, block, still & ~none_left)
 
     def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Whether a step is about coordinates at a bound alone."""
+        """Whether a step probes only coordinates at a bound."""
         if self.box is None or (view.step + 1) % TEST_EVERY:
             return False
         held = self.box.holds(state.x)
         return bool((held.any(-1) & ~held.all(-1)).any())
 
     def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Whether bounds leave nothing of an estimate."""
+        """Whether every move along an estimate would leave the bounds."""
         if self.box is None:
             return False
         return not bool(self.box.without_outward(state.x, block.combine(c)).any())
@@ -174,7 +174,7 @@ class Vectors:
         state: LaneState,
         columns: int,
         step: int,
-        points: Callable[[Place], Tensor],
+        points: Callable[[Region], Tensor],
         *,
         every: bool = False,
     ) -> Parts:
@@ -182,7 +182,7 @@ class Vectors:
         runs = range(self.replicates) if every or not state.lost else _running(state)
         places = cut(runs, columns, self.objective.points_per_call)
 
-        def values(at: Place, points: Tensor) -> Tensor:
+        def values(at: Region, points: Tensor) -> Tensor:
             return self.objective.sample(self.prober.batch_keys[at.rows], step)(points)
 
         return parts_of_values(places, (self.replicates, columns), points, values)
@@ -218,10 +218,6 @@ class Vectors:
     def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
         """The point of each replicate that the value in its column belongs to."""
         return self.prober.points_at(state.x, block, columns)
-
-    def saw(self, state: LaneState, values: Tensor) -> LaneState:
-        """Nothing is kept of a step's values."""
-        return state
 
     def look(self, state: LaneState) -> Request | None:
         """The loss of replicates that still run; on the full data where f is stochastic."""
@@ -284,7 +280,7 @@ class Vectors:
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """f at the point that ``move`` would lead to."""
         change, _, estimate = self._change(state, view, block, c, eta, motion)
         if motion.plain:
@@ -294,7 +290,7 @@ class Vectors:
         if self.box is not None:
             change = state.x - point
         request = self.trial(state, view, point.unsqueeze(1))
-        return Trial(request, lambda: float((estimate * change).sum()))
+        return Attempt(request, lambda: float((estimate * change).sum()))
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
@@ -325,9 +321,6 @@ class Vectors:
             weights = torch.stack([motion.weigh(gram, view.step) for gram in grams]).unsqueeze(1)
         return motion(along, slots, eta, view.step, weights), slots, estimate
 
-    def stay(self, steps: int) -> None:
-        """x is in the state itself."""
-
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
         """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
         if not self.stochastic:
@@ -337,10 +330,6 @@ class Vectors:
             average=state.average + w * state.x, average_weight=state.average_weight + w
         )
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
-        return self.objective.fingerprint()
-
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
         failure = getattr(self.objective, "failure", "")
@@ -348,27 +337,9 @@ class Vectors:
         got = f"it raised {failure}" if raised else f"got {loss.tolist()}"
         return f"the objective must be finite at the start point, {got}; choose another x0"
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything is in the state."""
-        return {}
-
-    def notes(self) -> dict[str, Any]:
-        """Everything is in the state."""
-        return {}
-
     def start_digest(self) -> str:
         """A hash of the start of all replicates."""
         return hashlib.sha256(self.begins_at.cpu().numpy().tobytes()).hexdigest()[:16]
-
-    def weights_reader(self) -> None:
-        """x is a vector."""
-
-    def save_beside(self, path: Path) -> None:
-        """Everything is in the state."""
-
-    def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
-        """Everything is in the state."""
-        return state
 
     def losses(self, x: Tensor) -> Tensor:
         """The loss that curves show."""

@@ -21,7 +21,7 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.iterates import Answer, Request, Trial, View, iterate_of, motion_for
+from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of, motion_for
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
@@ -38,7 +38,7 @@ from zotune.weights.updating import Updater
 
 WEIGHTS, SLOT = "weights.", "slot."
 SHORT = 1e-3
-"""A step of which nothing is known changes the weights by this share of their norm."""
+"""A first step, before anything is known, changes the weights by this share of their norm."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     layout: Layout
 
 
-class Weights:
+class Weights(Iterate):
     """x is the trained parameters of a module.
 
     Args:
@@ -59,7 +59,7 @@ class Weights:
     """
 
     looks_on_grid = False
-    can_probe_curvature = False
+    takes_points = False
     stochastic, pure, sees_loss = True, False, False
     smoothness: float | None = None
     minimum: float | None = None
@@ -116,10 +116,6 @@ class Weights:
         unknown = torch.full((1,), torch.nan, dtype=torch.float64)
         metrics = dict.fromkeys(("accuracy", "train_loss", "unmoved"), unknown)
         return {"x": nowhere, "best_x": nowhere, "average": nowhere, "metrics": metrics}
-
-    def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """Slots stand with the weights."""
-        return {}
 
     def require_at(self, state: LaneState) -> None:
         """Refuse a state whose weights the module does not hold."""
@@ -192,18 +188,6 @@ class Weights:
 
         return Parts(n, evaluate, join)
 
-    def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
-        """The directions themselves: weights have no bounds."""
-        return block
-
-    def tests_bounds(self, state: LaneState, view: View) -> bool:
-        """Weights have no bounds."""
-        return False
-
-    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
-        """Weights have no bounds."""
-        return False
-
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Uᵀm, (1, q)."""
         assert isinstance(block, TileBlock)  # for the type checker
@@ -213,27 +197,12 @@ class Weights:
         """Weights have no points beside those of their directions."""
         raise ZotuneError("the loss of a model's weights cannot be asked for at points")
 
-    def walk(
-        self,
-        x: Tensor,
-        steps: range,
-        q: int,
-        etas: Sequence[float],
-        coefficients: Callable[[Tensor, Block], Tensor],
-    ) -> tuple[Tensor, Tensor] | None:
-        """There is no faster way than step by step."""
-        return None
-
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
         """Whether weights + mu·u are the weights everywhere, for every direction."""
         assert isinstance(block, TileBlock)  # for the type checker
         return torch.tensor(
             [not moves_weights(self.objective.trained, self.mu, view.payload.layout, block)]
         )
-
-    def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
-        """The weights are not in the state."""
-        return state.x
 
     def saw(self, state: LaneState, values: Tensor) -> LaneState:
         """The state that adds a mini-batch's loss to those since the last point."""
@@ -270,12 +239,8 @@ class Weights:
             return state.metrics["train_loss"]
         return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
 
-    def gradient(self, state: LaneState) -> Tensor | None:
-        """Not known."""
-        return None
-
     def unmoved(self, state: LaneState) -> Tensor:
-        """As the last move has told."""
+        """The share that the last move has counted."""
         return state.metrics["unmoved"][0]
 
     def move(
@@ -297,7 +262,7 @@ class Weights:
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
-    ) -> Trial:
+    ) -> Attempt:
         """The loss of the same mini-batch where ``move`` would lead; the weights are only read."""
         assert isinstance(block, TileBlock)  # for the type checker
         tiles, batch, layout = block, view.payload.batch, view.payload.layout
@@ -312,7 +277,7 @@ class Weights:
             c_only = c[0].double().tolist() if motion.linear else a
             return self.updater.decrease(layout, tiles, view.step, c_only, motion=motion, eta=eta)
 
-        return Trial(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
+        return Attempt(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
@@ -343,14 +308,6 @@ class Weights:
         """The weights are those of this step, which did not move them."""
         self._at = steps
 
-    def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
-        """No average of the weights is kept."""
-        return state
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
-        return self.objective.fingerprint()
-
     def start_error(self, loss: Tensor) -> str:
         """What to say of a start that cannot be one."""
         return (
@@ -369,10 +326,6 @@ class Weights:
     def notes(self) -> dict[str, Any]:
         """Whether the log tells all that was done to the weights."""
         return {"log_is_whole": self.log_is_whole}
-
-    def start_digest(self) -> str:
-        """Nothing: a checkpoint holds the weights."""
-        return ""
 
     def weights_reader(self) -> Callable[[], dict[str, Tensor]]:
         """Copies the trained parameters of the module."""

@@ -12,7 +12,6 @@ from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, State
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, iterate_for
-from zotune.iterates.vectors import Vectors
 from zotune.loop.auto import AutoLane
 from zotune.loop.lane import Lane
 
@@ -173,11 +172,9 @@ def _one_a_replicate(
     config: Config, whole: Iterate, evaluator: Evaluator
 ) -> tuple[Lane | AutoLane, ...]:
     """A lane for each replicate, which is then the run that it would be alone."""
-    assert isinstance(whole, Vectors)  # weights refuse such a configuration
+    kind = AutoLane if config.chooses else Lane
     lanes: list[Lane | AutoLane] = []
     for row, at in enumerate(config.replicate_indices):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
-        vector = Vectors(alone, whole.objective, whole.begins_at[row])
-        kind = AutoLane if config.chooses else Lane
-        lanes.append(kind(alone, vector, evaluator))
+        lanes.append(kind(alone, whole.alone(alone, row), evaluator))
     return tuple(lanes)

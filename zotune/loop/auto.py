@@ -20,8 +20,7 @@ from zotune.core.state import LaneState
 from zotune.descent import STARTS, Descent
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
-from zotune.iterates import Program, Request, View
-from zotune.iterates.vectors import Vectors
+from zotune.iterates import Iterate, Program, Request, View
 from zotune.loop.gradient_free import gradient_free
 
 VALUES = "auto.values"
@@ -42,8 +41,10 @@ class AutoLane:
 
     estimates = False
     needs_smoothness = False
+    takes_points = False
+    """The descent goes by its own values alone, and cannot be put at another's point."""
 
-    def __init__(self, config: Config, iterate: Vectors, evaluator: Evaluator = SERIAL) -> None:
+    def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
         self.config = config
         self.iterate = iterate
         self.evaluator = evaluator
@@ -60,7 +61,7 @@ class AutoLane:
         return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         own = self.iterate.begin()
         like = torch.full(
             (1,), torch.nan, dtype=self.iterate.value_dtype, device=self.iterate.device
@@ -102,13 +103,16 @@ class AutoLane:
             planned = torch.cat([planned, planned.new_tensor([self.config.budget])])
         return state.but(memory={**state.memory, PLANNED: planned})
 
+    def limit_to(self, limit: int) -> None:
+        """Nothing: the descent plans with its whole budget, which was reserved before it began."""
+
     @gradient_free
     def step(self, state: LaneState) -> LaneState:
         """Everything that can be evaluated side by side, and what follows from it."""
         return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         descent = self._descent(state)
         spent, cost = self.spent(state), len(descent.ask())
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
@@ -175,22 +179,13 @@ class AutoLane:
         return self._descent(state).chosen
 
     def _observation(self, state: LaneState) -> Observation:
-        tensors = {"loss": state.loss, "best_loss": state.best_loss, "diverged": state.diverged}
-        return Observation(
-            queries=state.ledger.queries,
-            evaluations=state.ledger.evaluations,
-            monitored=state.ledger.monitored,
-            steps=state.steps,
-            q=state.q,
-            spent=self.spent(state),
-            tensors=tensors | self.iterate.observed(state, None),
-        )
+        return state.observation(self.spent(state), self.iterate.observed(state, None))
 
     def _descent(self, state: LaneState) -> Descent:
         """The descent that was told the state's values; told again where another is alive."""
         values, planned = state.memory[VALUES], self._planned(state)
         if self._live is None or self._live[0] != len(values):
-            self._live = (0, 0, self._new(self.iterate.begins_at[0], planned[0]))
+            self._live = (0, 0, self._new(self.iterate.begin()["x"][0], planned[0]))
         at, number, descent = self._live
         while at < len(values) or (descent.done and number + 1 < len(planned)):
             if descent.done:

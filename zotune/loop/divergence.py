@@ -10,7 +10,7 @@ from zotune.core.state import LaneState
 from zotune.iterates import Iterate, View
 from zotune.iterates.vectors import finite, some_are_equal
 
-FAILED = "failed"
+FAILED_VALUES = "failed"
 """In a state's memory: how many values were not finite."""
 
 
@@ -19,8 +19,8 @@ def counted(state: LaneState, values: Tensor) -> LaneState:
     if finite(values):
         return state
     failed = (~values[~state.diverged].isfinite()).sum().cpu().double().reshape(1)
-    before = state.memory.get(FAILED, torch.zeros(1, dtype=torch.float64))
-    return state.but(memory={**state.memory, FAILED: before + failed})
+    before = state.memory.get(FAILED_VALUES, torch.zeros(1, dtype=torch.float64))
+    return state.but(memory={**state.memory, FAILED_VALUES: before + failed})
 
 
 def without_lost(

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from zotune.core.state import LaneState, State
-from zotune.iterates.vectors import Vectors
 from zotune.loop import Loop
+from zotune.loop.auto import AutoLane
 from zotune.loop.lane import Lane
 
 
@@ -27,13 +27,14 @@ def joined(loop: Loop, state: State, other: State) -> State:
     for lane, one in zip(loop.lanes, state.lanes, strict=True):
         rows = slice(first, first + len(one.loss))
         first = rows.stop
-        if isinstance(lane, Lane) and isinstance(lane.iterate, Vectors):
+        if lane.takes_points:
             one = _lane(lane, one, other.best_x[rows], other.best_loss[rows])
         lanes.append(one)
     return State(tuple(lanes))
 
 
-def _lane(lane: Lane, state: LaneState, points: Tensor, losses: Tensor) -> LaneState:
+def _lane(lane: Lane | AutoLane, state: LaneState, points: Tensor, losses: Tensor) -> LaneState:
+    """The state of a lane at the points that are better than its own."""
     losses, points = losses.to(state.loss), points.to(state.x)
     better = (losses < state.loss) & ~state.diverged
     if not bool(better.any()):

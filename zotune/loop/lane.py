@@ -7,6 +7,7 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.recording import Recorder
-from zotune.loop.searching import CENTER, STEP_MEMORY, Measured, Searcher
+from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
 
 LONGEST_WALK = 64
@@ -74,9 +75,18 @@ class Lane:
         """Whether the step is divided by L."""
         return self.rule.needs_smoothness
 
+    @property
+    def takes_points(self) -> bool:
+        """Whether it can go on from a point of another run."""
+        return self.iterate.takes_points
+
     def chosen(self, state: LaneState) -> dict[str, str]:
-        """Everything was told."""
+        """Nothing: the configuration names everything."""
         return {}
+
+    def limit_to(self, limit: int) -> None:
+        """End when so much is spent, rather than at the configuration's budget."""
+        self.budget = self.size.budget = replace(self.budget, limit=limit)
 
     @gradient_free
     def init(self) -> LaneState:
@@ -84,7 +94,7 @@ class Lane:
         return self.evaluator.run(self.begin)
 
     def begin(self) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         own = self.iterate.begin()
         like = self._numbers(torch.nan)
         state = LaneState(
@@ -148,7 +158,7 @@ class Lane:
         return self.evaluator.run(self.stepping, state)
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
@@ -229,7 +239,7 @@ class Lane:
         if self.blocks.sees_values and not ended:
             state = self._with_next_q(state, view, block, v, c)
         if not ended:
-            step = Measured(view, block, values, v, c, spent)
+            step = ProbedStep(view, block, values, v, c, spent)
             state = yield from self._moved(state, step)
         else:
             self.iterate.stay(view.step + 1)
@@ -258,7 +268,7 @@ class Lane:
         size = torch.tensor(self.blocks.next(view.step + 1, last))
         return state.but(memory={**state.memory, NEXT_Q: size})
 
-    def _moved(self, state: LaneState, step: Measured) -> Program[LaneState]:
+    def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule, or has stayed where no step was good."""
         if self.rule.entry.search is not None:
             return (yield from self.searcher.moved(state, step))
@@ -344,7 +354,7 @@ class Lane:
         return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
-        """The same as a program."""
+        """The program of the method above: it asks for evaluations."""
         self.iterate.require_at(state)
         if self.iterate.looks_on_grid:
             if state.curve.last_spent == self.spent(state):

@@ -85,20 +85,11 @@ class Recorder:
         loss = state.loss
         if state.lost:
             loss = torch.where(state.diverged, torch.maximum(state.start_loss, loss), loss)
-        tensors = {"loss": loss, "best_loss": state.best_loss, "diverged": state.diverged}
-        tensors |= self.iterate.observed(state, gradient)
+        tensors = {"loss": loss, **self.iterate.observed(state, gradient)}
         if self.config.diagnostics:
             unknown = loss.new_full((1,), torch.nan)
             tensors = dict.fromkeys(("snr", "cosine", "unmoved"), unknown) | tensors
-        return Observation(
-            queries=state.ledger.queries,
-            evaluations=state.ledger.evaluations,
-            monitored=state.ledger.monitored,
-            steps=state.steps,
-            q=state.q,
-            spent=self.budget.spent(state.ledger),
-            tensors=tensors,
-        )
+        return state.observation(self.budget.spent(state.ledger), tensors)
 
     def recorded(self, state: LaneState, seen: Observation) -> LaneState:
         """The state with one more point of its curve."""

@@ -21,7 +21,7 @@ STEP_MEMORY, CENTER = "step.", "center"
 """In a state's memory: what the step rule remembers, and f(x) where it is known before the step."""
 
 
-class Measured(NamedTuple):
+class ProbedStep(NamedTuple):
     """A step before it moves x."""
 
     view: View
@@ -59,7 +59,7 @@ class Searcher:
             key = self._prefix + name
             yield key, memory.get(key, torch.tensor([first], dtype=torch.float64))
 
-    def moved(self, state: LaneState, step: Measured) -> Program[LaneState]:
+    def moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved as far as the rule says, or has stayed."""
         view, block, c = step.view, step.block, step.c
         memory = self._memory(state)
@@ -81,7 +81,7 @@ class Searcher:
     def _search(
         self,
         state: LaneState,
-        step: Measured,
+        step: ProbedStep,
         center: Tensor,
         memory: dict[str, float],
         slope: list[float],
@@ -108,7 +108,7 @@ class Searcher:
         return self.entry.search(line)
 
     def _tried(
-        self, state: LaneState, step: Measured, search: Search, factor: float, slope: list[float]
+        self, state: LaneState, step: ProbedStep, search: Search, factor: float, slope: list[float]
     ) -> Program[tuple[LaneState, float | None, Tensor | None]]:
         """The state that has paid for the trials, the size that was taken, and f there if known."""
         budget, tried = self.size.budget, dict[float, Tensor]()

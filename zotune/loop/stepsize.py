@@ -31,7 +31,7 @@ class StepSize:
         self.estimates = self.rule.needs_smoothness and self.known_smoothness is None
         """Whether L is estimated, for each replicate."""
         self.scheduled = config.schedule != LEVEL or config.warmup > 0
-        if self.estimates and not iterate.can_probe_curvature:
+        if self.estimates and not iterate.takes_points:
             raise ConfigError(
                 "step 'theory' needs the smoothness L, which is not estimated for the weights of "
                 "a model; give L, or step='constant' with eta"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune._lazy import LazyModule
-from zotune.callbacks.records import INTERRUPTED, MACHINERY, STOPPED, last_line, numbers_of
+from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.config import Config, parse_config
-from zotune.core.names import RUNNING
+from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY
 from zotune.core.spending import repeated
 from zotune.errors import ConfigError
-from zotune.results.trial import FAILED, Course, Trial, with_end
+from zotune.results.trial import Course, Trial, with_end
 from zotune.study.points import label, place, setting
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Tria
         metrics = metrics if str(metrics.get("trial_id")) in folder else {}
     status = str(metrics.get("status", FAILED))
     if status == RUNNING:
-        status = INTERRUPTED if outcome.interrupted else STOPPED
+        status = INTERRUPTED if outcome.interrupted else STOPPED_EARLY
     row = _values(metrics) | {"repeated": _repeated(metrics, Path(result.path))}
     shown = [*keys, *(["replicate"] if config.get("replicate") else [])]
     return Trial(

@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.journal import L_ESTIMATED
 from zotune.callbacks.launches import launch_starts, runs_of_launch
-from zotune.callbacks.records import INTERRUPTED
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
-from zotune.callbacks.tracking import FINAL
 from zotune.core.names import (
     ERROR_TAG,
+    ESTIMATED_TAG,
+    FINAL,
     FINAL_LOSSES_TAG,
     FINISHED,
+    INTERRUPTED,
     KIND_TAG,
     LOG10_ETA,
     MINIMUM_TAG,
+    OF_LAUNCH,
+    OF_TRIAL,
     RUNNING,
     STATUS_TAG,
     STUDY_FILE,
@@ -180,8 +182,8 @@ class Store:
         return found
 
     def _launch(self, study: str, launch: str, runs: list[Run]) -> LaunchRecord:
-        summary = next((r for r in runs if r.data.tags.get(KIND_TAG) == "summary"), None)
-        trials = [run for run in runs if run.data.tags.get(KIND_TAG) == "trial"]
+        summary = next((r for r in runs if r.data.tags.get(KIND_TAG) == OF_LAUNCH), None)
+        trials = [run for run in runs if run.data.tags.get(KIND_TAG) == OF_TRIAL]
         records = [
             _trial(run, history)
             for run, history in zip(trials, histories(self.client, trials), strict=True)
@@ -282,7 +284,7 @@ def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
         row["spent"] = max(metric.step for metric in ends)
     elif len(curve):
         row = {str(key): value for key, value in curve.iloc[-1].dropna().items()}
-    return row | ({"L_estimated": True} if L_ESTIMATED in run.data.tags else {})
+    return row | ({"L_estimated": True} if ESTIMATED_TAG in run.data.tags else {})
 
 
 def _minimum(tags: Mapping[str, str], curve: pd.DataFrame) -> float | None:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from zotune.core.names import COMPLETE, DIVERGED, FINISHED
+from zotune.core.names import COMPLETE, DIVERGED, FAILED, FINISHED
 from zotune.core.ranking import rank, remarks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FAILED = "failed"
 WHOLE = {*COMPLETE, FINISHED}
 """Statuses of a trial that had all of its budget, or needed no more of it."""
 COUNTERS = ("spent", "queries", "evaluations", "monitored", "steps", "q", "diverged", "repeated")

@@ -17,7 +17,7 @@ from zotune.core.state import State
 from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.loop.auto import VALUES
-from zotune.loop.divergence import FAILED
+from zotune.loop.divergence import FAILED_VALUES
 
 BLOCKS = 10
 """Tolerances are judged over so many times d + 1 evaluations."""
@@ -131,7 +131,9 @@ def end_at(
 def _failed(state: State) -> int:
     """Evaluations without a finite value."""
     known = [lane.memory[VALUES] for lane in state.lanes if VALUES in lane.memory]
-    counted = [int(lane.memory[FAILED]) for lane in state.lanes if FAILED in lane.memory]
+    counted = [
+        int(lane.memory[FAILED_VALUES]) for lane in state.lanes if FAILED_VALUES in lane.memory
+    ]
     return sum(counted) + sum(int((~values.isfinite()).sum()) for values in known)
 
 

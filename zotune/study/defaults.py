@@ -11,10 +11,9 @@ from zotune.core.budget import DIRECTIONS
 from zotune.objectives import PROBLEMS
 from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1, FREE_2, PROBLEM_DEFAULTS_1
 from zotune.study.points import PROBLEM, place
-from zotune.study.shape import FORMAT as STUDY_FORMAT
-from zotune.study.shape import STUDY_WIDE
+from zotune.study.shape import STUDY_FORMAT, STUDY_WIDE
 
-FORMAT = 3
+LAUNCH_FORMAT = 3
 """Of launch.json; without one, the launch was written before there were formats."""
 BEFORE_CHOICES = 2
 """The last format of study files in which settings beside a given one were not chosen."""

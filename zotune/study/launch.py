@@ -19,7 +19,7 @@ from zotune.core.folders import written_by_others
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE, RUNNING, STUDY_FILE
 from zotune.errors import ZotuneError
 from zotune.objectives import PROBLEMS
-from zotune.study.defaults import BEFORE_CHOICES, FORMAT, completed, defaults_of
+from zotune.study.defaults import BEFORE_CHOICES, LAUNCH_FORMAT, completed, defaults_of
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
@@ -59,7 +59,7 @@ class Launch:
     def record(self, state: str, **notes: Any) -> Launch:
         """The launch in another state, written down."""
         changed = replace(self, state=state, notes={**self.notes, **notes})
-        started = {"format": FORMAT, "id": self.id, "study": self.study.name, "state": state}
+        started = {"format": LAUNCH_FORMAT, "id": self.id, "study": self.study.name, "state": state}
         text = json.dumps(started | changed.notes, indent=2, default=str)
         write_whole(self.folder / LAUNCH_FILE, text.encode())
         return changed
@@ -179,10 +179,11 @@ def extended_launch(
 def _study_of(folder: Path) -> Study:
     """The study of a launch, with the defaults that it was started with."""
     record = _record(folder)
-    if record.get("format", FORMAT) not in (BEFORE_CHOICES, FORMAT):
+    if record.get("format", LAUNCH_FORMAT) not in (BEFORE_CHOICES, LAUNCH_FORMAT):
         raise LaunchError(
             f"launch {folder.name} has format {record['format']!r}, and this zotune reads "
-            f"{BEFORE_CHOICES}, {FORMAT} and launches without one; use the version that wrote it"
+            f"{BEFORE_CHOICES}, {LAUNCH_FORMAT} and launches without one; "
+            "use the version that wrote it"
         )
     text = (folder / STUDY_FILE).read_text(encoding="utf-8")
     data = parse_document(text, str(folder / STUDY_FILE)).data

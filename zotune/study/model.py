@@ -31,11 +31,11 @@ from zotune.study.points import (
     place,
 )
 from zotune.study.shape import (
-    FORMAT,
     NAMES,
     OPTUNA,
     RACE,
     RANDOM,
+    STUDY_FORMAT,
     TOP,
     TRIALS,
     Shape,
@@ -120,7 +120,7 @@ class Study(Shape):
         """
         said = {"claims", "tuning"}
         whole = self.model_dump(exclude=said) if complete else {}
-        data = {"format": FORMAT} | whole | self.to_dict() | {"format": FORMAT}
+        data = {"format": STUDY_FORMAT} | whole | self.to_dict() | {"format": STUDY_FORMAT}
         return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
     @cached_property

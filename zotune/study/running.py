@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.callbacks.deliverer import prepared
 from zotune.core.account import spent_in
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
-from zotune.core.processes import Stop, handled
+from zotune.core.processes import Interrupt, handled
 from zotune.study.capacity import too_large
 from zotune.study.launch import Launch, LaunchError
 from zotune.study.quiet import callbacks_uncounted, ray_running
@@ -51,14 +51,14 @@ class Outcome:
 
 
 @contextmanager
-def interruptible() -> Iterator[Stop]:
+def interruptible() -> Iterator[Interrupt]:
     """Let the first Ctrl-C end Tune's loop with its state saved, and the second end everything.
 
     SIGTERM and a closed terminal count as the first Ctrl-C, however often they come. Tune's own
     handler cannot be asked whether it was called. Tune listens to SIGUSR1 in the same way, so our
     handler calls that one; before Tune listens, any of the signals raises KeyboardInterrupt.
     """
-    noted = Stop()
+    noted = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield noted
         return

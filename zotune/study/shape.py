@@ -1,4 +1,4 @@
-"""What the keys of a study may hold, and everything that is wrong with one, all at once."""
+"""The keys of a study file, their types, and complaints about all that is wrong at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zotune.study.totals import with_race_budget
 GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
 NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 ROWS, TRIALS = "rows", "trials"
-FORMAT = 3
+STUDY_FORMAT = 3
 """Of study files; a file that names none is read like one of this format."""
 
 
@@ -43,13 +43,13 @@ Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 
 
-class Part(BaseModel):
+class FileMapping(BaseModel):
     """A mapping of a study file: known keys only, and no NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Search(Part):
+class Search(FileMapping):
     """How the points of the space are chosen."""
 
     algorithm: Literal["grid", "random", "optuna", "race"] = "grid"
@@ -59,7 +59,7 @@ class Search(Part):
     """Whether the run that chooses everything joins a race; None: where problem and total allow."""
 
 
-class Share(Part):
+class Share(FileMapping):
     """What one process gets."""
 
     cpu: Number = Field(1, ge=0)
@@ -75,7 +75,7 @@ class Resources(Share):
     """What each of them gets."""
 
 
-class Stop(Part):
+class StopKeys(FileMapping):
     """What ends trials, or the study, besides the budget."""
 
     loss: Number | None = None
@@ -92,10 +92,10 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """What a study may be called, since a folder has its name."""
 
 
-class Shape(Part):
+class Shape(FileMapping):
     """The keys of a study."""
 
-    format: Whole = Field(FORMAT, ge=1)
+    format: Whole = Field(STUDY_FORMAT, ge=1)
     name: str = Field(pattern=NAME)
     question: str = ""
     problem: dict[str, Any]
@@ -114,7 +114,9 @@ class Shape(Part):
     within: list[str] = Field(default_factory=list)
     """Settings in which the trials that a scheduler compares with each other agree."""
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
-    stop: Stop = Field(default_factory=lambda: Stop(plateau=None, seconds=None, trial_seconds=None))
+    stop: StopKeys = Field(
+        default_factory=lambda: StopKeys(plateau=None, seconds=None, trial_seconds=None)
+    )
     report_every: Whole | None = Field(None, ge=1)
     points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
     """Of each curve, at most."""
@@ -139,7 +141,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "search": Search,
     "resources": Resources,
     "worker": Share,
-    "stop": Stop,
+    "stop": StopKeys,
     "tuning": Tuning,
     "claims": Claim,
     "compare": Compare,
@@ -153,10 +155,10 @@ SETTINGS = [key for key in Config.model_fields if key not in (*STUDY_WIDE, "prob
 def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
     """Whether the study is of a format that is not known yet; its keys then say nothing."""
     written = data.get("format")
-    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
+    if isinstance(written, int) and not isinstance(written, bool) and written > STUDY_FORMAT:
         yield Complaint(
             ("format",),
-            f"format must be at most {FORMAT}, got {written}; "
+            f"format must be at most {STUDY_FORMAT}, got {written}; "
             "the file was written for a later zotune, use that one",
         )
 
@@ -281,7 +283,7 @@ def _is_usual(problem: Mapping[str, Any]) -> bool:
 
 
 def _small(value: Any) -> Any:
-    """Sizes cost time; whether they are sizes shows in small ones too."""
+    """The value, at most 8 if it is a size: a small problem is built faster, and fails alike."""
     return min(value, 8) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

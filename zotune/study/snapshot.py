@@ -8,15 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zotune.core.names import COMPLETE, DIVERGED, STUDY_FILE
+from zotune.core.names import COMPLETE, DIVERGED, FAILED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.ranking import rank, remarks
 from zotune.study.points import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
-STATES = {"RUNNING": "running", "PENDING": "waiting", "PAUSED": "waiting", "TERMINATED": "done"}
+WAITING, DONE = "waiting", "done"
+STATES = {"RUNNING": RUNNING, "PENDING": WAITING, "PAUSED": WAITING, "TERMINATED": DONE}
 OVER = ("TERMINATED", "ERROR")
 """Tune's words for trials that have ended."""
-SHOWN = ("running", "waiting", "done", "stopped early", "failed")
+SHOWN = (RUNNING, WAITING, DONE, STOPPED_EARLY, FAILED)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class _Sums:
         """Count one more trial."""
         last, limit = trial.last_result or {}, trial.config.get("budget", 0)
         early = trial.status == "TERMINATED" and last.get("status") not in COMPLETE
-        state = "stopped early" if early else STATES.get(trial.status, "failed")
+        state = STOPPED_EARLY if early else STATES.get(trial.status, FAILED)
         self.states[state] += 1
         over = trial.status in OVER
         self.spent += limit if over else last.get("spent", 0)
@@ -116,7 +117,7 @@ class _Sums:
         if loss is not None:
             _keep_best(self.lowest, which, last.get("best_loss", loss), named)
             self.measure = "loss" if last.get("gap") is None else "gap"
-        if end not in ("", "failed") and loss is not None:
+        if end not in ("", FAILED) and loss is not None:
             told = ", ".join([named, *_remarks(last)])
             _keep_best(self.bests, which, last[self.measure], told, str(last.get("status")))
         if end:
@@ -126,7 +127,7 @@ class _Sums:
     def snapshot(self, seen: int, total: int) -> Snapshot:
         """The sums of so many trials, of so many in all."""
         waiting = max(0, total - seen)
-        states = self.states | {"waiting": self.states["waiting"] + waiting}
+        states = self.states | {WAITING: self.states[WAITING] + waiting}
         return Snapshot(
             max(total, seen),
             states,

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from zotune.theory.planning import Option, Plan
+    from zotune.theory.plan_case import Option
+from zotune.theory.planning import Plan
 
 
 def render(plan: Plan) -> RenderableType:

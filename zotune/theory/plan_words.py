@@ -12,7 +12,8 @@ from zotune.estimators import ESTIMATORS
 from zotune.theory import CONVEX, NONCONVEX, STOCHASTIC, STRONGLY_CONVEX
 
 if TYPE_CHECKING:
-    from zotune.theory.planning import Case, Flatness, Option
+    from zotune.theory.plan_case import Case, Option
+    from zotune.theory.planning import Flatness
 
 NEAR = 0.9
 """The share of the dimension past which solving for a block magnifies errors."""

@@ -13,7 +13,7 @@ from math import ceil
 from zotune.errors import ConfigError
 from zotune.objectives import positive_int
 from zotune.theory import geometric
-from zotune.theory.planning import Case, Option
+from zotune.theory.plan_case import Case, Option
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ winner of a race is told the position at which it goes on from a better point.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ray
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
@@ -72,16 +71,7 @@ def looked(loop: Loop, state: State) -> int:
 
 
 def limit(loop: Loop, upto: int | None) -> None:
-    """Let a loop end at a position rather than at its budget, where that comes first.
-
-    A replicate that chooses everything by itself plans with its whole budget, which was reserved
-    before it began.
-    """
-    from zotune.loop.lane import Lane
-
+    """Let a loop end at a position rather than at its budget, where that comes first."""
+    budget = loop.config.budget
     for lane in loop.lanes:
-        if isinstance(lane, Lane):
-            budget: Any = lane.budget
-            most = loop.config.budget if upto is None else upto // lane.config.replicates
-            lane.budget = replace(budget, limit=min(loop.config.budget, most))
-            lane.size.budget = lane.budget
+        lane.limit_to(budget if upto is None else min(budget, upto // lane.config.replicates))

@@ -197,7 +197,7 @@ class ZOTrainable(tune.Trainable):
         return loop
 
     def _current(self) -> State:
-        """The state; a trial that continues from a checkpoint never evaluates the start."""
+        """The state; evaluates the start unless the trial continues from a checkpoint."""
         if self._state is None:
             before = self._carried.get(self._loop.config.identity)
             if before is None:

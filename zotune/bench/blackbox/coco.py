@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zotune.bench.blackbox.counting import Function, Vector
-from zotune.bench.blackbox.problems import Problem, TrueValues, require
+from zotune.bench.blackbox.problems import BlackboxProblem, TrueValues, require
 
 Make = Callable[[], Any]
 """Makes a suite of COCO."""
@@ -21,7 +21,7 @@ DOMAIN_SCALE = 2.0
 LOGGED = "number_target_triggers: 200 number_evaluation_triggers: 1 precision_f: 15"
 
 
-def load(suite: str, dims: Sequence[int], instance: int = 1) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int], instance: int = 1) -> Iterator[BlackboxProblem]:
     """The functions of these dimensions, from the start that COCO proposes."""
     cocoex = require("cocoex")
     cocoex.log_level("error")
@@ -32,7 +32,7 @@ def load(suite: str, dims: Sequence[int], instance: int = 1) -> Iterator[Problem
             yield _problem(cocoex, make, at, noisy=suite == "noisy")
 
 
-def _problem(cocoex: Any, make: Make, at: int, *, noisy: bool) -> Problem:
+def _problem(cocoex: Any, make: Make, at: int, *, noisy: bool) -> BlackboxProblem:
     functions = make()
     function = functions.get_problem(at)
     name, start = str(function.id), np.array(function.initial_solution)
@@ -46,7 +46,7 @@ def _problem(cocoex: Any, make: Make, at: int, *, noisy: bool) -> Problem:
         finally:
             function.free()
 
-    return Problem(
+    return BlackboxProblem(
         name=name,
         start=start,
         budget=100 * len(start),

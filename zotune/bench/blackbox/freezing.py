@@ -12,7 +12,7 @@ from pathlib import Path
 from zotune.bench.blackbox.coco import optimum
 from zotune.bench.blackbox.counting import Counter, Vector
 from zotune.bench.blackbox.judging import quiet, run
-from zotune.bench.blackbox.problems import Problem, plain, problems, require
+from zotune.bench.blackbox.problems import BlackboxProblem, plain, problems, require
 from zotune.bench.blackbox.solvers import SOLVERS
 
 GRADIENTS = 100
@@ -38,13 +38,13 @@ def freeze(
     return known
 
 
-def known_optimum(problem: Problem) -> float:
+def known_optimum(problem: BlackboxProblem) -> float:
     """f at COCO's own optimum."""
     with problem.opened() as (function, _):
         return optimum(function)
 
 
-def lowest(problem: Problem) -> float:
+def lowest(problem: BlackboxProblem) -> float:
     """The lowest value that any solver finds, polished with exact gradients.
 
     The polish starts from the best point of all solvers and from the problem's own start.

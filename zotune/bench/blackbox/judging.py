@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from zotune.bench.blackbox.counting import BudgetSpent, Counter
-from zotune.bench.blackbox.problems import ALL, Problem, TrueValues, problems
+from zotune.bench.blackbox.problems import ALL, BlackboxProblem, TrueValues, problems
 from zotune.bench.blackbox.solvers import SOLVERS, Solver
 from zotune.errors import ConfigError, one_of
 
@@ -27,7 +27,7 @@ REFERENCES = "references.json"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SolverOutcome:
     """What a solver made of a problem."""
 
     suite: str
@@ -69,7 +69,7 @@ def references() -> dict[str, dict[str, float]]:
     return frozen
 
 
-def reference(suite: str, problem: Problem) -> float:
+def reference(suite: str, problem: BlackboxProblem) -> float:
     """The minimum that a problem is judged by."""
     if problem.minimum is not None:
         return problem.minimum
@@ -82,7 +82,7 @@ def reference(suite: str, problem: Problem) -> float:
     return found
 
 
-def run(problem: Problem, solver: Solver, minimum: float, suite: str = "") -> Outcome:
+def run(problem: BlackboxProblem, solver: Solver, minimum: float, suite: str = "") -> SolverOutcome:
     """Let a solver spend the budget of a problem."""
     with problem.opened() as (function, true), quiet():
         look = function if true is None else true.at
@@ -100,7 +100,7 @@ def run(problem: Problem, solver: Solver, minimum: float, suite: str = "") -> Ou
         value = start if end is None else float(look(end))
         history = _history(counter, true)
     best = min([value for _, value in history], default=start)
-    return Outcome(
+    return SolverOutcome(
         suite=suite,
         problem=problem.name,
         dim=problem.dim,
@@ -156,7 +156,7 @@ def bench(
     solvers: Sequence[str] = (),
     records: Path | None = None,
     on_case: Callable[[str], None] = lambda case: None,
-) -> Iterator[Outcome]:
+) -> Iterator[SolverOutcome]:
     """Every solver on every problem of a suite.
 
     Outcomes are added to the file ``records`` one by one, and what it holds is not run again.
@@ -178,7 +178,7 @@ def bench(
             yield outcome
 
 
-def add_record(path: Path, outcome: Outcome) -> None:
+def add_record(path: Path, outcome: SolverOutcome) -> None:
     """Add a line to a file, after the end of one that was cut short."""
     with path.open("a+b") as file:
         if file.tell():
@@ -187,16 +187,16 @@ def add_record(path: Path, outcome: Outcome) -> None:
         file.write(json.dumps(asdict(outcome)).encode() + b"\n")
 
 
-def read_records(path: Path) -> dict[tuple[str, str, int, str], Outcome]:
+def read_records(path: Path) -> dict[tuple[str, str, int, str], SolverOutcome]:
     """Outcomes in a file of JSON lines; a last line that was cut short is left out."""
     found = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         with suppress(json.JSONDecodeError):
-            outcome = Outcome(**json.loads(line))
+            outcome = SolverOutcome(**json.loads(line))
             found[outcome.suite, outcome.problem, outcome.budget, outcome.solver] = outcome
     return found
 
 
-def as_records(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+def as_records(outcomes: Iterable[SolverOutcome]) -> list[dict[str, Any]]:
     """Outcomes as JSON."""
     return [asdict(outcome) for outcome in outcomes]

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from zotune.bench.blackbox.counting import Function, Vector
-from zotune.bench.blackbox.problems import Problem, plain
+from zotune.bench.blackbox.problems import BlackboxProblem, plain
 from zotune.objectives import Objective, build_problem
 
 NAMES, BUDGETS = ("quadratic", "logistic", "rosenbrock"), (20_020, 500)
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int]) -> Iterator[BlackboxProblem]:
     """Each problem at each budget, from our start."""
     for dim in dims:
         for name in NAMES:
@@ -22,7 +22,7 @@ def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
             if not isinstance(objective, Objective):
                 raise TypeError(f"{name} must be a function of a vector")
             for budget in BUDGETS:
-                yield Problem(
+                yield BlackboxProblem(
                     name=f"{name}-{dim}-{budget}",
                     start=objective.start().numpy().astype(np.float64),
                     budget=budget,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from zotune.bench.blackbox.counting import Function, Vector
-from zotune.bench.blackbox.problems import Problem, TrueValues
+from zotune.bench.blackbox.problems import BlackboxProblem, TrueValues
 
 SEEDS, BUDGET, NOISE = 10, 2000, 1e-3
 LOW, HIGH, START = 0.0, 10.0, 5.0
@@ -27,11 +27,11 @@ DIFFERENCE = 0.05
 """The difference that a person gives to solvers which do not find one themselves."""
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int]) -> Iterator[BlackboxProblem]:
     """Ten rods of d cells."""
     for dim in dims:
         for seed in range(SEEDS):
-            yield Problem(
+            yield BlackboxProblem(
                 name=f"rod-{dim}-{seed}",
                 start=np.full(dim, START),
                 budget=BUDGET,

@@ -36,7 +36,7 @@ class TrueValues:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BlackboxProblem:
     """A function, a start and a budget of evaluations."""
 
     name: str
@@ -73,7 +73,7 @@ def plain(function: Function) -> Callable[[], AbstractContextManager[tuple[Funct
 
 def problems(
     suite: str, dims: Sequence[int] | None = None, half: str = ALL, instance: int = 1
-) -> Iterator[Problem]:
+) -> Iterator[BlackboxProblem]:
     """The problems of a suite, loaded one after the other; ``instance``: of COCO's functions."""
     module, usual = SUITES[one_of("suite", suite, SUITES)]
     one_of("half", half, HALVES)

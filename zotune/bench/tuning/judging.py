@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zotune.bench.tuning.cases import cases
-from zotune.bench.tuning.contest import AUTO, CONTESTANTS, HALF, RACE, Outcome, contest
+from zotune.bench.tuning.contest import AUTO, CONTESTANTS, HALF, RACE, TuningOutcome, contest
 from zotune.claims.signtest import interval
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ CLAIMS = (
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TotalVerdict:
     """A claim on one problem."""
 
     claim: TotalClaim
@@ -54,26 +54,28 @@ class Verdict:
         return self.median <= self.against
 
 
-def verdicts(outcomes: Iterable[Outcome]) -> Iterator[Verdict]:
+def verdicts(outcomes: Iterable[TuningOutcome]) -> Iterator[TotalVerdict]:
     """Every claim on every problem."""
     for problem, group in by_problem(outcomes).items():
         for claim in CLAIMS:
             yield _judged(claim, problem, group)
 
 
-def _judged(claim: TotalClaim, problem: str, group: Sequence[Outcome]) -> Verdict:
+def _judged(claim: TotalClaim, problem: str, group: Sequence[TuningOutcome]) -> TotalVerdict:
     tiny = np.finfo(float).tiny
     mine = [max(outcome.losses[claim.contestant], tiny) for outcome in group]
     theirs = [max(outcome.losses[HALF], tiny) for outcome in group]
     logs = np.log(mine) - np.log(theirs)
     low, high = np.exp(interval(logs))
     ratio = float(np.exp(median(logs.tolist())))
-    return Verdict(claim, problem, median(mine), median(theirs), ratio, float(low), float(high))
+    return TotalVerdict(
+        claim, problem, median(mine), median(theirs), ratio, float(low), float(high)
+    )
 
 
-def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+def by_problem(outcomes: Iterable[TuningOutcome]) -> dict[str, list[TuningOutcome]]:
     """Outcomes of each problem, in the order of their appearance."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[TuningOutcome]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.problem, []).append(outcome)
     return found
@@ -81,7 +83,7 @@ def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 def bench(
     *, size: str, instances: int, output: Path, on_case: Callable[[str], None]
-) -> list[Outcome]:
+) -> list[TuningOutcome]:
     """Every case that the file does not have yet; each is kept there as soon as it is done."""
     known = read(output)
     found = []
@@ -96,12 +98,12 @@ def bench(
     return found
 
 
-def read(path: Path) -> dict[str, Outcome]:
+def read(path: Path) -> dict[str, TuningOutcome]:
     """The cases of a file, without a line that was cut short."""
     found = {}
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:
-            outcome = Outcome(**json.loads(line))
+            outcome = TuningOutcome(**json.loads(line))
         except (ValueError, TypeError):
             continue
         if outcome.losses.keys() >= set(CONTESTANTS):  # of an older bench: run again
@@ -109,13 +111,13 @@ def read(path: Path) -> dict[str, Outcome]:
     return found
 
 
-def as_records(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def as_records(outcomes: Sequence[TuningOutcome]) -> dict[str, Any]:
     """Everything as plain values."""
     judged = [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts(outcomes)]
     return {"outcomes": [asdict(outcome) for outcome in outcomes], "verdicts": judged}
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[TuningOutcome]) -> Table:
     """Medians over instances, and whether each claim holds."""
     from rich.table import Table
 
@@ -135,6 +137,6 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return shown
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: TotalVerdict) -> str:
     """yes or no, and the ratio."""
     return f"{'yes' if verdict.holds else 'no'} ×{verdict.ratio:.2g}"

@@ -1,0 +1,109 @@
+"""Which figures the configurations of one problem allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from zotune.reporting import figures
+from zotune.reporting.bounds import Bound, bounds_of, notes_on
+from zotune.reporting.drawing import Drawing
+from zotune.reporting.heat import heat_map
+from zotune.reporting.price import best_so_far
+from zotune.results.configurations import Configuration, best, measure_of, searched
+from zotune.results.trial import is_metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_METRICS = 6
+"""Metrics besides the loss that are drawn; the tables have all."""
+MOST_WHOLE = 2
+"""Problems of a launch for which every figure is drawn; instances are many, and much alike."""
+BEST_STEPS = ", each q at its best step"
+
+
+def drawings(
+    series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str = ""
+) -> list[Drawing]:
+    """Every figure that the series allow; ``chosen`` is the best of each panel and q."""
+    bounds, reasons = bounds_of(series)
+    with_bound = best([series[at] for at in bounds])
+    measure = measure_of(chosen)
+    of_chosen = _bounds_of(chosen, series, bounds)
+    beside = bool(of_chosen) and len(of_chosen) == len(chosen) and of_chosen[0].measure == measure
+    first = figures.curves(chosen, name=f"{slug}curves", bounds=of_chosen if beside else None)
+    if "eta" in searched(series):
+        first.title += BEST_STEPS
+    found = [first]
+    if with_bound and not beside:
+        theirs = _bounds_of(with_bound, series, bounds)
+        second = figures.curves(
+            with_bound, name=f"{slug}guarantee", measure=theirs[0].measure, bounds=theirs
+        )
+        if "eta" in searched(series) and theirs[0].measure == measure:
+            second.title += ", at the theory's step"
+        second.notes += notes_on(with_bound, theirs)
+        found.append(second)
+    first.notes += notes_on(chosen, of_chosen) if beside else []
+    if not with_bound:
+        first.notes += [f"No bound is drawn: {reason}." for reason in reasons]
+    if len(series) > 1:
+        found.append(best_so_far(series, name=f"{slug}price"))
+    if all(figures.SECONDS in one.points for one in chosen):
+        found.append(figures.curves(chosen, name=f"{slug}time", against=figures.SECONDS))
+    if len({one.q for one in chosen if one.q}) > 1:
+        found.append(figures.final(chosen, name=f"{slug}final"))
+    if "eta" in searched(series):
+        if any(one.q and one.eta is not None for one in series):
+            found.append(figures.best_steps(series, name=f"{slug}best-step"))
+        found.append(figures.losses_by_step(series, name=f"{slug}loss-by-step"))
+        if len({one.q for one in series if one.q}) > 1:
+            found.append(heat_map(series, name=f"{slug}heat-map"))
+    return [*found, *_of_metrics(chosen, first, slug)]
+
+
+def curves_alone(
+    series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str
+) -> list[Drawing]:
+    """The curves of one problem among many."""
+    drawing = figures.curves(chosen, name=f"{slug}curves")
+    if "eta" in searched(series):
+        drawing.title += BEST_STEPS
+    drawing.notes.append(
+        f"Every figure is drawn for the first {MOST_WHOLE} problems of a launch; curves.csv and "
+        "table.csv have all of them."
+    )
+    return [drawing]
+
+
+def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:
+    """A figure for each metric that the trials report besides losses; too many are named."""
+    drawn = list(dict.fromkeys(str(name) for one in chosen for name in one.points))
+    drawn = [name for name in drawn if is_metric(name)]
+    known = {name: [one for one in chosen if name in one.points] for name in drawn}
+    drawn = [name for name in drawn if _changes(one.points[name] for one in known[name])]
+    if len(drawn) > MOST_METRICS:
+        left_out = ", ".join(drawn[MOST_METRICS:])
+        first.notes.append(f"Recorded and not drawn, but in curves.csv: {left_out}.")
+    return [
+        figures.curves(known[name], name=f"{slug}metric-{_file_name(name)}", measure=name)
+        for name in drawn[:MOST_METRICS]
+    ]
+
+
+def _changes(columns: Iterable[pd.Series]) -> bool:
+    return len({value for column in columns for value in column.dropna()}) > 1
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^-.\w]", "-", name)
+
+
+def _bounds_of(
+    some: Sequence[Configuration], series: Sequence[Configuration], bounds: dict[int, Bound]
+) -> dict[int, Bound]:
+    """Bounds by the position among some of the series."""
+    known = {id(series[at]): bound for at, bound in bounds.items()}
+    return {at: known[id(one)] for at, one in enumerate(some) if id(one) in known}
