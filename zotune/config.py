@@ -316,7 +316,7 @@ _ELSEWHERE |= dict.fromkeys(
 _ELSEWHERE |= dict.fromkeys(("sigma", "sigma0"), " (did you mean 'scale'?)")
 _ELSEWHERE |= {
     "method": " (did you mean 'estimator' or 'update'?)",
-    "tol": "; a run ends at its budget, at target=… or after seconds=…",
+    "tol": "; a run ends at its budget, at target=…, by ftol=… or xtol=…, or after seconds=…",
     "jac": "; no gradient is used: with one, SciPy's or torch's own optimizers are better",
 }
 _ELSEWHERE |= {

@@ -30,6 +30,7 @@ from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run, run_of
 from zotune.runs.sources import Factory, Source, bound_to
 from zotune.runs.stopping import Stop, end_of
+from zotune.runs.watching import Watch
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
@@ -180,20 +181,20 @@ def finish(
     else:
         state = loop.init()
         _save_if(checkpoint, loop, state, about, stop)
+    save = partial(_save_newest, checkpoint, loop, about=about, stop=stop)
+    loop.watch(Watch(loop, bar, None if checkpoint is None else save))
     stopped = stop.reason(state)
     while loop.status(state) == RUNNING and not stopped:
         try:
             (state, stopped), row = _advance(loop, state, stop), None
         except BaseException:
-            _save_newest(checkpoint, loop, state, about, stop)
+            save(state)
             raise
         if on_report is not None:
             state, row = loop.report(state)
         _save_if(checkpoint, loop, state, about, stop, stopped)
         if on_report is not None and row is not None:
             on_report(row | loop.facts(state))
-        if bar is not None:
-            bar.show(loop.spent(state), float(state.best_loss.min()))
     return run_of(loop, state, end_of(loop, state, stop, stopped))
 
 
@@ -225,7 +226,11 @@ def _save_if(
 
 
 def _save_newest(
-    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str], stop: Stop
+    checkpoint: str | Path | None,
+    loop: Loop,
+    state: State,
+    about: Mapping[str, str],
+    stop: Stop,
 ) -> None:
     """Save the state after the last whole step, unless weights stand between two steps."""
     newest = loop.newest
