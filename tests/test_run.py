@@ -198,6 +198,21 @@ def test_an_array_that_a_function_fails_with_is_not_evaluated_twice_as_a_tensor(
     assert calls.count(np.ndarray) == run.nfev
 
 
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+def test_a_function_may_change_its_argument(array: str) -> None:
+    def f(x: Any) -> float:
+        x -= 1
+        return float((x**2).sum())
+
+    run = zotune.minimize(f, [3.0, 2.0], budget=100, array=array)
+    assert run.best_x.round(decimals=3).tolist() == [1.0, 1.0]
+
+
+def test_a_misspelled_name_of_the_package_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"'minimise' \(did you mean 'minimize'\?\)"):
+        _ = zotune.minimise  # type: ignore[attr-defined]
+
+
 def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"q": 1, "budget": 20, "checkpoint": tmp_path / "run"}
     minimize({"name": "quadratic", "dim": 4}, **settings)

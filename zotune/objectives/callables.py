@@ -66,6 +66,8 @@ class CallableObjective(Objective):
         """Whether the function gets numpy arrays; None until its first call has told."""
         self._guess = _works_on_arrays(fn)
         """Whether arrays are tried first where nothing is told."""
+        self._leaves_alone = False
+        """Whether a first call has left its points as they were."""
         self._start = super().start() if start is None else self._checked_start(start)
 
     @property
@@ -112,7 +114,8 @@ class CallableObjective(Objective):
     async def _awaited_value(self, point: Tensor) -> float:
         """The same of an ``async def``, which gets a tensor unless it says otherwise."""
         try:
-            return _number(await self.fn(point.cpu().numpy() if self._numpy else point))  # type: ignore[arg-type]
+            at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
+            return _number(await self.fn(at))
         except self.failures as error:
             return self._failed(error)
 
@@ -145,7 +148,22 @@ class CallableObjective(Objective):
         return answer
 
     def _called_with(self, x: Tensor, *, arrays: bool) -> Any:
-        return self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
+        """The answer at a copy: a function may change its argument."""
+        if self.batched:
+            return self._called_with_batch(x, arrays=arrays)
+        return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]
+
+    def _called_with_batch(self, x: Tensor, *, arrays: bool) -> Any:
+        """The same of many points, which are not copied; that they are left alone is seen once."""
+        before = None if self._leaves_alone else x.clone()
+        answer = self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
+        if before is not None and not torch.equal(before, x):
+            raise ObjectiveError(
+                f"a batched objective must not change its argument, and {self.name} does so; "
+                "work on a copy: x = x.copy(), or x.clone() of a tensor"
+            )
+        self._leaves_alone = True
+        return answer
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
         try:
@@ -303,10 +321,12 @@ def _checked_metrics(
 ) -> Mapping[str, Callable[[Tensor], Any]]:
     """Metrics whose names no column of a result row has already."""
     for name, metric in metrics.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in ROW_KEYS:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ConfigError(f"a metric needs a name of letters, digits and _, got {name!r}")
+        if name in ROW_KEYS:
             raise ConfigError(
-                f"a metric needs a name of letters, digits and _ that no column of a row has, "
-                f"got {name!r}; taken are {', '.join(sorted(ROW_KEYS))}"
+                f"a metric needs a name that no column of a row has, got {name!r}; "
+                f"give another, such as my_{name}"
             )
         if not callable(metric):
             raise ConfigError(

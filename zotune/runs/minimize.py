@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -112,6 +113,7 @@ def minimize(
     ('exhausted', torch.Size([1, 20]), True)
     """
     told: dict[str, Any] = {"budget": budget} | settings
+    _require_kinds(on_report, checkpoint)
     count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
     make = partial(as_objective, objective, x0, failures, data, array=array, metrics=metrics)
     with ExitStack() as open_:
@@ -138,6 +140,15 @@ def minimize(
             about=about,
             stop=Stop(target, ftol, xtol, seconds),
             bar=bar,
+        )
+
+
+def _require_kinds(on_report: Any, checkpoint: Any) -> None:
+    if on_report is not None and not callable(on_report):
+        raise ConfigError(f"on_report must be a function of a row, got {on_report!r}")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+        raise ConfigError(
+            f"checkpoint must be the name of a file, such as 'run.safetensors', got {checkpoint!r}"
         )
 
 

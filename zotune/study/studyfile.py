@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -86,6 +87,13 @@ def read_value(text: str) -> Any:
 
 def read_document(name_or_path: str | Path) -> Document:
     """The study of that name, or in that file."""
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise StudyError(
+            [
+                "a study is loaded by its name or from a file, got "
+                f"{type(name_or_path).__name__}; make one of a mapping with zotune.Study(**mapping)"
+            ]
+        )
     path = Path(name_or_path)
     if path.suffix in SUFFIXES or path.is_file():
         if not path.is_file():
