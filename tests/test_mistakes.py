@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a study file that is not there": (
         lambda: zotune.load_study("nofile.yaml"),
-        "no study file at nofile.yaml; `zotune list` shows",
+        "no study file at nofile.yaml; `zotune list studies` shows",
     ),
     "a scheduler not here": (study(scheduler="hyperband"), "known: asha, median, none"),
     "random without trials": (
@@ -174,6 +174,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 COMMANDS = {
     "run nothing": "study 'nothing' is not known",
+    "run typo": "there is a file typo.yaml; give that",
+    "run syntax.py": "a study is a .yaml file, got syntax.py; `zotune init NAME --function",
+    "run smoke --set q=1,10": "several are searched with space.q=[1,10]",
+    "list study": "kind 'study' is not known (did you mean 'studies'?)",
     "run bad.yaml": "bad.yaml:3: this is not YAML",
     "run typo.yaml": "typo.yaml:3: 'buget' is not a key of a study (did you mean 'budget'?)",
     "run smoke --set budget=none": "--set budget=none: budget must be a number, got 'none'",

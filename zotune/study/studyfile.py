@@ -95,11 +95,25 @@ def read_document(name_or_path: str | Path) -> Document:
             ]
         )
     path = Path(name_or_path)
+    if path.suffix == ".py":
+        raise StudyError(
+            [
+                f"a study is a .yaml file, got {path}; `zotune init NAME --function {path}:NAME "
+                "--dim N` writes one for a function"
+            ]
+        )
     if path.suffix in SUFFIXES or path.is_file():
         if not path.is_file():
-            raise StudyError([f"no study file at {path}; `zotune list` shows the studies by name"])
+            raise StudyError(
+                [f"no study file at {path}; `zotune list studies` shows the studies by name"]
+            )
         return parse_document(path.read_text(encoding="utf-8"), str(path))
     shipped = shipped_studies()
+    beside = [path.with_name(path.name + suffix) for suffix in SUFFIXES]
+    if str(name_or_path) not in shipped and (found := [one for one in beside if one.is_file()]):
+        raise StudyError(
+            [f"study {str(path)!r} is not known, but there is a file {found[0]}; give that"]
+        )
     if str(name_or_path) not in shipped:
         raise StudyError([f"{unknown('study', str(name_or_path), shipped)}; or give a .yaml file"])
     return parse_document(shipped[str(name_or_path)], f"{name_or_path}.yaml")
