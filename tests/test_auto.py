@@ -278,6 +278,49 @@ def test_a_noisy_run_says_how_noisy_and_what_that_means() -> None:
     assert abs(run.best_loss - bowl(run.best_x.numpy())) < 0.02
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.001, 0.01])
+@pytest.mark.parametrize("blocks", [15, 23, 29])
+def test_noise_is_noticed_where_the_budget_covers_few_blocks(
+    blocks: int, share: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1, 13)
+
+    def above(x: npt.NDArray[np.float64]) -> float:
+        return float((weights * (x - np.linspace(0.2, 2.2, 12)) ** 2).sum())
+
+    def simulator(x: npt.NDArray[np.float64]) -> float:
+        return (10 + above(x)) * (1 + share * rng.standard_normal())
+
+    run = zotune.minimize(simulator, [1.5] * 12, budget=blocks * 13, bounds=(0, 3), seed=seed)
+    assert "the function is noisy: values at one point differ by" in run.message
+    assert above(run.best_x.numpy()) < 0.1 * above(np.full(12, 1.5))
+
+
+@pytest.mark.parametrize("dim", [12, 300])
+def test_noise_is_told_where_the_budget_covers_hardly_a_block(dim: int) -> None:
+    rng = np.random.default_rng(0)
+
+    def f(x: npt.NDArray[np.float64]) -> float:
+        return float((x**2).sum() * (1 + 0.01 * rng.standard_normal()))
+
+    run = zotune.minimize(f, [1.0] * dim, budget=4 * dim)
+    assert "the function is noisy" in run.message
+    assert float((run.best_x**2).sum()) <= dim
+
+
+def test_a_deterministic_function_is_asked_for_no_value_twice_at_few_blocks() -> None:
+    asked = []
+
+    def f(x: npt.NDArray[np.float64]) -> float:
+        asked.append(x.tobytes())
+        return float((np.arange(1, 13) * (x - 1) ** 2).sum())
+
+    zotune.minimize(f, [3.0] * 12, budget=12 * 13)
+    assert len(set(asked)) == len(asked)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_where_noise_hides_everything_the_start_is_kept(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -40,6 +40,14 @@ def test_list_shows_studies_with_their_questions() -> None:
     assert "Does everything work on this machine?" in shown
 
 
+def test_list_shows_one_kind_alone() -> None:
+    shown = CliRunner().invoke(main, ["list", "studies"]).output
+    assert "strongly-convex-tuned-500" in shown
+    assert "sqrt-decay" not in shown
+    kinds = json.loads(CliRunner().invoke(main, ["list", "blocksizes", "--json"]).output)
+    assert list(kinds) == ["block sizes"]
+
+
 def test_list_as_json_names_everything_that_is_registered() -> None:
     entries = json.loads(CliRunner().invoke(main, ["list", "--json"]).output)
     named = {kind: [entry["name"] for entry in rows] for kind, rows in entries.items()}

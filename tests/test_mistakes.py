@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a study file that is not there": (
         lambda: zotune.load_study("nofile.yaml"),
-        "no study file at nofile.yaml; `zotune list` shows",
+        "no study file at nofile.yaml; `zotune list studies` shows",
     ),
     "a scheduler not here": (study(scheduler="hyperband"), "known: asha, median, none"),
     "random without trials": (
@@ -122,10 +122,62 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: zotune.estimators.register("avg", formula="")(f),
         "is registered already; choose another name",
     ),
+    "a complex start": (minimize(f, [1j]), "x0 must be a vector"),
+    "how many workers, to worker": (
+        minimize(workers=1, worker=2),
+        "the number of workers is workers=",
+    ),
+    "a target of NaN": (minimize(target=float("nan")), "target must be a number, got nan"),
+    "a checkpoint of True": (minimize(checkpoint=True), "must be the name of a file, such as"),
+    "a seed below 0": (minimize(seed=-1), "seed must be greater than or equal to 0, got -1"),
+    "a report to a number": (minimize(on_report=3), "on_report must be a function of a row, got 3"),
+    "blanks in a metric": (minimize(metrics={"my error": f}), "a name of letters, digits and _"),
+    "a metric called loss": (minimize(metrics={"loss": f}), "give another, such as my_loss"),
+    "SciPy's callback": (minimize(callback=print), "did you mean 'on_report'?"),
+    "SciPy's args": (minimize(args=(1,)), "with data=…, the function is called fn(x, data)"),
+    "SciPy's options": (minimize(options={}), "give each option by its own name"),
+    "SciPy's constraints": (minimize(constraints=[]), "there are bounds=… only"),
+    "joblib's n_jobs": (minimize(n_jobs=2), "did you mean 'workers'?"),
+    "Optuna's timeout": (minimize(timeout=3), "did you mean 'seconds'?"),
+    "a misspelled checkpoint": (minimize(chekpoint="a"), "did you mean 'checkpoint'?"),
+    "a verbose run": (minimize(verbose=True), "did you mean 'progress'?"),
+    "a Minimizer of a function": (
+        lambda: zotune.Minimizer(f, budget=10),
+        "x0 must be a vector",
+    ),
+    "a Minimizer with a target": (
+        lambda: zotune.Minimizer([1.0], budget=10, target=1),
+        "a Minimizer takes no target: look at result.best_loss",
+    ),
+    "a Minimizer with workers": (
+        lambda: zotune.Minimizer([1.0], budget=10, workers=2),
+        "all points of one ask can be evaluated side by side",
+    ),
+    "a Minimizer with failures": (
+        lambda: zotune.Minimizer([1.0], budget=10, failures=OSError),
+        "tell inf or NaN for an evaluation that has failed",
+    ),
+    "text told": (asked(values=["a"]), "tell needs numbers, one a point, got ['a']"),
+    "no run": (lambda: zotune.load_run(None), "load_run takes a result of Tune, a checkpoint"),
+    "a study of a mapping": (
+        lambda: zotune.load_study({"name": "a"}),  # type: ignore[arg-type]
+        "zotune.Study(**mapping)",
+    ),
+    "a function as problem": (study(problem=f), "register it with @zotune.objectives.register"),
+    "points changed in a batch": (
+        minimize(
+            zotune.objective(lambda x: x.sub_(1).square().sum(-1), 2, batched=True), [1.0, 2.0]
+        ),
+        "a batched objective must not change its argument",
+    ),
     "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
 }
 COMMANDS = {
     "run nothing": "study 'nothing' is not known",
+    "run typo": "there is a file typo.yaml; give that",
+    "run syntax.py": "a study is a .yaml file, got syntax.py; `zotune init NAME --function",
+    "run smoke --set q=1,10": "several are searched with space.q=[1,10]",
+    "list study": "kind 'study' is not known (did you mean 'studies'?)",
     "run bad.yaml": "bad.yaml:3: this is not YAML",
     "run typo.yaml": "typo.yaml:3: 'buget' is not a key of a study (did you mean 'budget'?)",
     "run smoke --set budget=none": "--set budget=none: budget must be a number, got 'none'",

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,12 @@ from torch import Tensor
 import zotune
 from tests.instrument import minimize
 from tests.servers import wait_for
+from zotune.config import Config
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
+from zotune.loop import Loop
+from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_state
+from zotune.runs.minimize import finish
 
 
 def test_a_plain_function_of_one_vector_is_minimised() -> None:
@@ -133,6 +138,80 @@ def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
         for p in (path, tmp_path / "undisturbed")
     ]
     assert outputs[0] == outputs[1]
+
+
+def test_a_slow_run_is_saved_between_its_reports(tmp_path: Path) -> None:
+    """A simulator that is killed loses a second and a block, not a sixteenth of its budget."""
+    calls, path = [], tmp_path / "run"
+
+    def slow(x: np.ndarray) -> float:
+        calls.append(x)
+        time.sleep(0.03)
+        if len(calls) == 90:
+            saved.append(load_state(path)[0].ledger.evaluations)
+            raise OSError("enough")
+        return float((x**2).sum())
+
+    saved: list[int] = []
+    with pytest.raises(OSError, match="enough"):
+        zotune.minimize(slow, [1.0, 2.0, 3.0], budget=3200, checkpoint=path)
+    assert saved[0] > 20  # the first report is at 200
+
+
+def test_the_bar_moves_with_every_step() -> None:
+    class Seen(Bar):
+        is_shown = True
+
+        def show(self, spent: int, best: float) -> None:
+            told.append(spent)
+
+    told: list[int] = []
+    loop = Loop(Config(budget=320), zotune.objective(lambda x: (x**2).sum(), 3), [1.0, 2.0, 3.0])
+    finish(loop, bar=Seen(320))
+    assert len(told) > 16
+    assert told == sorted(told)
+
+
+def test_functions_whose_code_uses_numpy_are_called_with_arrays() -> None:
+    kinds = set()
+
+    def f(x):  # type: ignore[no-untyped-def]
+        kinds.add(type(x))
+        return np.sum((x - np.arange(3)) ** 2)
+
+    def g(x):  # type: ignore[no-untyped-def]
+        kinds.add(type(x))
+        return x.square().sum() * np.pi  # of tensors, all the same
+
+    zotune.minimize(f, [1.0, 1.0, 1.0], budget=20)
+    assert kinds == {np.ndarray}
+    assert zotune.minimize(g, [1.0, 1.0], budget=40).best_loss < 1e-6
+
+
+def test_an_array_that_a_function_fails_with_is_not_evaluated_twice_as_a_tensor() -> None:
+    calls = []
+
+    def f(x):  # type: ignore[no-untyped-def]
+        calls.append(type(x))
+        return float(x.max(initial=0.0)) + float((x**2).sum())  # of arrays only
+
+    run = zotune.minimize(f, [1.0, 1.0], budget=20)
+    assert calls.count(np.ndarray) == run.nfev
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+def test_a_function_may_change_its_argument(array: str) -> None:
+    def f(x: Any) -> float:
+        x -= 1
+        return float((x**2).sum())
+
+    run = zotune.minimize(f, [3.0, 2.0], budget=100, array=array)
+    assert run.best_x.round(decimals=3).tolist() == [1.0, 1.0]
+
+
+def test_a_misspelled_name_of_the_package_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"'minimise' \(did you mean 'minimize'\?\)"):
+        _ = zotune.minimise  # type: ignore[attr-defined]
 
 
 def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:

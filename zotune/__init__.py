@@ -77,7 +77,10 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"zotune.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'zotune' has no attribute {name!r}")
+        from zotune.errors import nearest
+
+        hint = "" if name.startswith("_") else nearest(name, __all__)
+        raise AttributeError(f"module 'zotune' has no attribute {name!r}{hint}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -122,7 +122,7 @@ class Config(BaseModel):
     """Independent runs, as rows of one tensor."""
     replicate: int = Field(0, ge=0)
     """Index of the first."""
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     """Of the directions; configurations with one seed share their draws."""
     workers: int = Field(0, ge=0)
     """Ray workers that share the evaluations of a run; 0: all in one process."""
@@ -313,10 +313,24 @@ _ELSEWHERE |= dict.fromkeys(
     ("maxiter", "maxfun", "max_nfev", "maxfevals", "n_trials", "max_evals", "nfev"),
     " (did you mean 'budget', the evaluations that may be spent?)",
 )
+_ELSEWHERE |= dict.fromkeys(
+    ("n_jobs", "n_workers", "processes", "num_workers", "max_workers"), " (did you mean 'workers'?)"
+)
+_ELSEWHERE |= dict.fromkeys(
+    ("popsize", "population", "population_size"),
+    "; the points of a step are chosen, or are q=… directions",
+)
 _ELSEWHERE |= dict.fromkeys(("sigma", "sigma0"), " (did you mean 'scale'?)")
 _ELSEWHERE |= {
     "method": " (did you mean 'estimator' or 'update'?)",
-    "tol": "; a run ends at its budget, at target=… or after seconds=…",
+    "tol": "; a run ends at its budget, at target=…, by ftol=… or xtol=…, or after seconds=…",
+    "callback": " (did you mean 'on_report'?)",
+    "verbose": " (did you mean 'progress'?)",
+    "timeout": " (did you mean 'seconds'?)",
+    "args": "; with data=…, the function is called fn(x, data)",
+    "options": "; give each option by its own name, such as budget=…",
+    "constraints": "; there are bounds=… only: add a penalty to the function for others",
+    "restarts": "; a run that has converged restarts by itself until the budget is spent",
     "jac": "; no gradient is used: with one, SciPy's or torch's own optimizers are better",
 }
 _ELSEWHERE |= {
@@ -324,6 +338,12 @@ _ELSEWHERE |= {
     for key in ("batched", "dtype", "device", "optimum", "start")
 }
 """Names that people know from other libraries, and what to say of them."""
+_NOT_TYPED = ("problem", "replicate", "curve")
+_OF_MINIMIZE = (
+    *("target", "ftol", "xtol", "seconds", "failures", "checkpoint", "progress", "metrics"),
+    *("data", "array", "on_report", "worker"),
+)
+"""What ``minimize`` takes besides settings, for hints."""
 
 
 def describe(problem: Mapping[str, Any]) -> str:
@@ -336,9 +356,9 @@ def describe(problem: Mapping[str, Any]) -> str:
         case "missing":
             return f"{key} is missing; give {key}=…"
         case "extra_forbidden":
-            fields = list(Config.model_fields)
-            hint = _ELSEWHERE.get(key) or nearest(key, fields)
-            return f"{key!r} is not a setting{hint}; settings: {', '.join(fields)}"
+            fields = [name for name in Config.model_fields if name not in _NOT_TYPED]
+            hint = _ELSEWHERE.get(key) or nearest(key, (*fields, *_OF_MINIMIZE))
+            return f"{key!r} is not a setting{hint or '; settings: ' + ', '.join(fields)}"
         case _:
             if key.startswith("bounds"):
                 return f"bounds must be (low, high), numbers or vectors, got {came!r}{PAIRS}"

@@ -85,6 +85,12 @@ def test_what_cannot_be_had_is_told_with_its_line_before_anything_starts(
         load_study(name, settings=["problem.revision=no-such-branch"])
 
 
+def test_lean_memory_and_an_update_that_keeps_vectors_are_refused_before_anything_starts() -> None:
+    told = ["memory=lean", "update=adam", "step=normalized", "space.eta=[0.01]"]
+    with pytest.raises(StudyError, match="and update 'adam' keeps 2; set memory='fast'"):
+        load_study("tiny-lm", settings=told)
+
+
 def test_a_study_is_checked_without_loading_weights() -> None:
     assert mistakes(problem={"name": "language-model", "poling": "mean"})[0].startswith(
         "problem 'language-model' has no option 'poling' (did you mean 'pooling'?); it takes model,"

@@ -150,3 +150,21 @@ def test_what_cannot_be_is_told_in_one_line_and_nothing_is_written(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"zotune: {message}")
     assert {path.name for path in folder.iterdir()} == files.keys()
+
+
+def test_the_problem_file_shows_start_bounds_and_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uncommented, they work: a simulator that fails now and then is no failed trial."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "simulator_a.py").write_text(
+        "def f(x):\n    if x[0] > 0.9:\n        raise RuntimeError('no')\n"
+        "    return float((x**2).sum())\n"
+    )
+    text = write("mine-a", function="simulator_a.py:f", dim=3).problem.read_text()
+    for option in ("start", "bounds", "failures"):
+        text = text.replace(f"# {option}=", f"{option}=")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec(compile(text, "mine", "exec"), {})
+    run = zotune.minimize("mine-a", budget=100)
+    assert run.best_x.tolist() == [0.0, 0.0, 0.0]

@@ -127,6 +127,17 @@ def test_every_metric_that_trials_report_is_shown() -> None:
     assert "hits" in shown(one)
 
 
+def test_headings_are_whole_at_80_columns_and_what_is_always_zero_is_left_out() -> None:
+    told = result("a", 0.77421, eta=0.01, update="adam")
+    told.metrics |= {"accuracy": 0.49, "train_loss": 0.668, "unmoved": 0.0, "start_loss": 0.6}
+    study = Study(**(STUDY.to_dict() | {"space": {"q": [1, 5], "eta": [0.01]}}))
+    out = StringIO()
+    Console(file=out, width=80).print(summary(told, study=study).table())
+    for heading in ("estimator", "eta", "accuracy", "train_loss", "steps"):
+        assert heading in out.getvalue()
+    assert "unmoved" not in out.getvalue()
+
+
 def test_a_trial_above_its_start_is_not_called_best_without_saying_so() -> None:
     one = result("a", 244.0)
     one.metrics["start_loss"] = 300.0

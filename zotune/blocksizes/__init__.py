@@ -121,7 +121,8 @@ def checked(q: object) -> int | str | dict[str, Any]:
     if isinstance(q, float) and q.is_integer():
         q = int(q)
     if isinstance(q, bool) or not isinstance(q, int) or q < 1:
-        raise ValueError(f"q must be a number from 1 on, 'auto', or a rule, got {q!r}")
+        several = "; several are searched with space.q=[1,10]" if "," in str(q) else ""
+        raise ValueError(f"q must be a number from 1 on, 'auto', or a rule, got {q!r}{several}")
     return q
 
 

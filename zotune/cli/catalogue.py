@@ -8,6 +8,7 @@ from zotune.blocksizes import BLOCK_SIZES
 from zotune.config import Config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
+from zotune.errors import one_of
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.steps import AUTO, STEPS
@@ -77,6 +78,14 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             for p in PROBLEMS.values()
         ],
     }
+
+
+def of_kind(kind: str) -> dict[str, list[dict[str, str]]]:
+    """The table of one kind, named without blanks."""
+    tables = catalogue()
+    words = {name.replace(" ", ""): name for name in tables}
+    name = words[one_of("kind", kind.replace(" ", "").lower(), words)]
+    return {name: tables[name]}
 
 
 def _default(field: FieldInfo) -> str:

@@ -197,7 +197,7 @@ def skipped_lines(study: Study) -> list[str]:
 def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
     study = launch.study
     most = "" if study.total is None else f", {study.total} in all"
-    trials = f"{study.size} trials of {study.budget} {study.count} each{most}"
+    trials = f"{_trials(study.size)} of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
     importing = threading.Thread(target=_import_for_report, daemon=True)
     with displayed(console, title):
@@ -275,11 +275,15 @@ def _conclude(summary: Summary, request: RunRequest, console: Console) -> None:
         _say(console, f"next: {_next(request, outcome)}")
 
 
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
+
+
 def _counted(outcome: Outcome) -> str:
     """How many trials there are; after Ctrl-C, how many of all came to their end before it."""
     results, total = outcome.results, outcome.launch.study.size
     if not outcome.interrupted:
-        return f"{len(results)} trials"
+        return _trials(len(results))
     each = [results[at] for at in range(len(results))]
     ended = [one for one in each if one.error is None and (one.metrics or {}).get("done")]
     return f"{len(ended)} of {total} trials finished"

@@ -16,24 +16,27 @@ from zotune.cli.group import IMPORT, examples, main
     "list",
     epilog=examples(
         "zotune list",
+        "zotune list studies",
         "zotune list --import my_problem.py --json",
     ),
 )
+@click.argument("kind", required=False, metavar="[KIND]")
 @IMPORT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_command(imports: tuple[str, ...], as_json: bool) -> None:
+def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Show what can be named: studies, estimators, problems and more.
 
-    Also directions, differences, step rules, and settings with their defaults.
+    Also directions, differences, updates, steps, blocksizes, and settings with their defaults. KIND
+    is one of these words; all of them are shown unless it is given.
     """
-    from zotune.cli.catalogue import catalogue
+    from zotune.cli.catalogue import catalogue, of_kind
     from zotune.study.quiet import answer_kept
     from zotune.tune.plugins import import_own
 
     with answer_kept(as_json):
         for place in imports:
             import_own(place)
-    entries = catalogue()
+    entries = catalogue() if kind is None else of_kind(kind)
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from zotune.study.running import Outcome
 
 FIGURE = "curves.png"
+UNMOVED = "unmoved"
+"""The share of weights that rounding left where they were; not told where it is none."""
 MOST_DRAWN = 6
 """Instances of the problem in the figure; the table and the report have all."""
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -192,15 +194,17 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
 
     apart, measure = [key for key in _differing(some) if key in searched], measure_of(some)
     more = [key for key in searched if key not in apart]
-    metrics = list(dict.fromkeys(name for one in some for name in one.metrics))
+    known = dict.fromkeys(name for one in some for name in one.metrics)
+    idle = {UNMOVED} if not any(one.metrics.get(UNMOVED) for one in some) else set()
+    metrics = [name for name in known if name not in idle]
     spreads = ["± std"] if any(one.replicates > 1 for one in some) else []
     shown = Table(title=title, title_justify="left")
     for option in apart:
-        shown.add_column(option, justify="right")
-    shown.add_column("estimator")
+        shown.add_column(option, justify="right", min_width=len(option))
+    shown.add_column("estimator", min_width=len("estimator"))
     value = "gap f − f*" if measure == "gap" else "loss"
     for column in ("q", *more, value, *spreads, *metrics, "steps"):
-        shown.add_column(column, justify="right")
+        shown.add_column(column, justify="right", min_width=len(column))
     shown.add_column("")
     for one in some:
         which = [*(short(one.settings.get(key)) for key in apart), str(one.config.get("estimator"))]

@@ -3,7 +3,8 @@
 What it does follows from the dimension d, the budget and the first values:
 
 - fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``);
-- fewer than thirty: quasi-Newton steps on forward differences (``local``), then subspaces;
+- fewer than thirty: quasi-Newton steps on forward differences (``local``), then subspaces; in both
+  cases noise is looked for where the first step belies the differences, or a step fails;
 - otherwise the start is asked again, for noise, and f is measured over a small and a large
   distance (``ruggedness``). Smooth functions are descended by quasi-Newton steps with a line search
   by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
@@ -30,7 +31,7 @@ from zotune.descent.filtering import filtering
 from zotune.descent.gradients import Measured, telling
 from zotune.descent.local import FRUGAL, local, sized
 from zotune.descent.newton import newton
-from zotune.descent.noise import look_at_noise, race
+from zotune.descent.noise import RANKED, look_at_noise, race
 from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.ruggedness import ruggedness
 from zotune.descent.smoothing import smoothing
@@ -52,8 +53,9 @@ FILTER = 0.75
 """Share of what is left that differences may have under mild noise; smoothing has the rest."""
 LARGER, LOUD = 3, 0.3
 """The population grows so many times where noise is more than this share of the spread."""
-RESERVE, FEWEST = 0.1, 18
-"""Share of the budget that is kept to compare a noisy answer with the start; so many at least."""
+RESERVE, FEWEST = 0.1, 3 * (RANKED + 1)
+"""Share of the budget that is kept to compare a noisy answer with the start; so many at least, as
+ranks of three points need to be certain where one evaluation of each fails."""
 
 
 class Descent:
@@ -142,34 +144,42 @@ class Descent:
                 break
             f = yield from o.value(x)
         reach = np.maximum(np.abs(x), self.scale or 1.0)
+        self._origin = end = x
         blocks = o.left / (o.dim + 1)
         if blocks < SEVERAL:
             self._choose("subspaces", f"the budget covers {blocks:.2g} full blocks")
-            yield from subspace(o, x, f, rng, reach=float(np.linalg.norm(reach)), q=Q)
+            far = float(np.linalg.norm(reach))
+            yield from subspace(o, x, f, rng, reach=far, q=Q, looks_for_noise=True)
         elif blocks < FRUGAL:
             self._choose("quasi-Newton", f"the budget covers {blocks:.2g} full blocks")
             with suppress(Spent):
-                yield from local(o, x, f, reach, rng=rng)
-            yield from subspace(o, o.best_x, o.best, rng, reach=1.0, q=Q)
+                end, f = yield from local(o, x, f, reach, rng=rng)
+            if not o.is_noisy:
+                yield from subspace(o, o.best_x, o.best, rng, reach=1.0, q=Q)
         else:
-            yield from self._affluent(x, f, reach)
+            end, f = yield from self._affluent(x, f, reach)
+        if o.is_noisy:
+            yield from self._noisy(end, f, reach, self._moved(x, end, reach))
 
-    def _affluent(self, x: Vector, f: float, reach: Vector) -> Stage[None]:
+    def _affluent(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
         """Look at the function first; descend, and search more widely where that has converged."""
         o = self.oracle
-        self._origin = x
         again = yield from o.values(np.stack([x] * 2))
         again = again[np.isfinite(again)]
         o.is_noisy = bool(len(again) and (again != f).any())
         end = x
         if not o.is_noisy:
             end, f = yield from self._descend(x, f, reach)
-        if o.is_noisy:
-            moved = float(np.linalg.norm((end - x) / reach)) / np.sqrt(o.dim)
-            sigma = 1.0 if end is x else float(np.clip(moved, 0.01, 1.0))
-            yield from self._noisy(end, f, reach, sigma)
-            return
-        yield from subspace(o, o.best_x, o.best, self.rng, reach=1e-3, q=min(Q, o.dim))
+        if not o.is_noisy:
+            yield from subspace(o, o.best_x, o.best, self.rng, reach=1e-3, q=min(Q, o.dim))
+        return end, f
+
+    def _moved(self, x: Vector, end: Vector, reach: Vector) -> float:
+        """How far a descent came before noise ended it, as a share of the reach; 1 at its start."""
+        if end is x:
+            return 1.0
+        moved = float(np.linalg.norm((end - x) / reach)) / np.sqrt(self.oracle.dim)
+        return float(np.clip(moved, 0.01, 1.0))
 
     def _descend(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
         """Descents and wider searches until the budget is spent or noise is seen."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from zotune.descent.gradients import Measured, central, forward, telling
 from zotune.descent.linesearch import Step, search
-from zotune.descent.noise import rounding_noise
+from zotune.descent.noise import belied, differs, rounding_noise
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 MEMORY = 100
@@ -124,16 +124,6 @@ def follow(
     return (yield from search(o, x, f, p, slope, first=first, known=float(values[at])))
 
 
-def differs(o: Oracle, x: Vector, f: float, m: Measured) -> Stage[bool]:
-    """Whether the centre or the farthest probe has another value when it is asked again."""
-    if m.probe is None:
-        return False
-    point, value = m.probe
-    again = yield from o.values(np.stack([x, point]))
-    then = np.array([f, value])
-    return bool((np.isfinite(again) & np.isfinite(then) & (again != then)).any())
-
-
 def coarse(o: Oracle, x: Vector, f: float, bend: Vector) -> Vector:
     """Radius of central differences: over it f changes by far more than its noise."""
     radius: Vector = np.maximum(6e-6 * typical(x), 10 * np.sqrt(o.noise / bend))
@@ -162,6 +152,7 @@ def local(
         memory = Memory(diagonal_of(m, x, reach))
     is_central, stalls, f0, choice = False, 0, f, Choice(0 if frugal else o.dim)
     bend = memory.diagonal
+    looks_for_noise = frugal
     while o.left > stop:
         g = m.g
         free = ~(((x <= o.low) & (g > 0)) | ((x >= o.high) & (g < 0)))
@@ -175,12 +166,17 @@ def local(
             continue
         step = yield from follow(o, x, f, g, free, memory, reach, choice)
         gained = 0.0 if step is None else f - step.f
+        if step is not None and looks_for_noise and belied(gained, float(g @ (step.x - x))):
+            o.is_noisy = yield from differs(o, x, f, m.probe)
+            if o.is_noisy:
+                return x, f
+        looks_for_noise = False
         if step is not None:
             last, x, f = (x, g), step.x, step.f
         small = gained <= 1e-9 * max(abs(f0 - f), 10 * EPS * abs(f))
         stalls = stalls + 1 if small else 0
         if step is None or stalls >= 2:
-            o.is_noisy = yield from differs(o, x, f, m)
+            o.is_noisy = yield from differs(o, x, f, m.probe)
             if o.is_noisy:
                 return x, f
             if not is_central:

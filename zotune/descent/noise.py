@@ -17,6 +17,10 @@ POINTS = 7
 LOOKS = 8
 CERTAIN = 3.0
 """Standard deviations by which an answer must be better than the start."""
+RANKED, FEWEST = 7, 3
+"""From so many values of each point on ranks can be certain; with fewer than three nothing is."""
+BELIED = 0.01
+"""A first step that changes f by less than this share of its promise: noise is looked for."""
 
 
 def rounding_noise(o: Oracle, x: Vector, size: Vector, rng: np.random.Generator) -> Stage[float]:
@@ -76,6 +80,28 @@ class Noise:
         )
 
 
+def belied(change: float, predicted: float) -> bool:
+    """Whether a whole step changed f by far less than differences at its start promised.
+
+    Noise does that: over a small distance it looks like a slope. So does a curved function whose
+    change happens to be nearly zero; asking two points again tells the two apart.
+
+    >>> belied(0.5, -1000.0), belied(-400.0, -1000.0), belied(np.inf, -1000.0)
+    (True, False, False)
+    """
+    return abs(change) < BELIED * abs(predicted)
+
+
+def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) -> Stage[bool]:
+    """Whether the centre or the probe farthest from it has another value when it is asked again."""
+    if probe is None:
+        return False
+    point, value = probe
+    again = yield from o.values(np.stack([x, point]))
+    then = np.array([f, value])
+    return bool((np.isfinite(again) & np.isfinite(then) & (again != then)).any())
+
+
 def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[Noise]:
     """16 evaluations: eight at x, eight so far away."""
     points = o.inside(x + radius * rng.standard_normal((LOOKS, o.dim)))
@@ -128,9 +154,22 @@ def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, floa
     works = np.isfinite(values).mean(1) > 0.5
     medians = [middle(row) if ok else np.inf for row, ok in zip(values, works, strict=True)]
     at = int(np.argmin(medians))
-    if sigmas(succeeded(values[at]), succeeded(values[0])) < CERTAIN and works[0]:
+    if works[0] and not certain(succeeded(values[at]), succeeded(values[0])):
         at = 0
     return points[at], middle(values[at]), _deviation(values[at])
+
+
+def certain(low: Vector, high: Vector) -> bool:
+    """Whether values lie below others beyond doubt: by ranks, or, of few, by a wide gap.
+
+    >>> certain(np.array([1.0, 1.1, 0.9]), np.array([5.0, 5.1, 5.3]))
+    True
+    """
+    if min(len(low), len(high)) >= RANKED:
+        return sigmas(low, high) >= CERTAIN
+    if min(len(low), len(high)) < FEWEST:
+        return False
+    return bool(high.min() - low.max() > CERTAIN * max(np.ptp(low), np.ptp(high)))
 
 
 def sigmas(low: Vector, high: Vector) -> float:

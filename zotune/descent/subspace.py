@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zotune.descent.noise import belied, differs
 from zotune.descent.oracle import Oracle, Stage, Vector
 
 
@@ -23,13 +24,20 @@ def turned(o: Oracle, x: Vector, u: Vector, h: float) -> Vector:
 
 
 def subspace(
-    o: Oracle, x: Vector, f: float, rng: np.random.Generator, *, reach: float, q: int
+    o: Oracle,
+    x: Vector,
+    f: float,
+    rng: np.random.Generator,
+    *,
+    reach: float,
+    q: int,
+    looks_for_noise: bool = False,
 ) -> Stage[tuple[Vector, float]]:
     """Blocks of q orthonormal directions; the step from the value at the next centre.
 
     x′ = x − t Σ vᵢ uᵢ with v the one-sided differences. f(x′) with f(x) and ‖v‖² is a parabola:
     curvature L = 2 (f(x′) − f + t‖v‖²)/(t‖v‖)², and the next step is 1/L in the running mean of
-    log L.
+    log L. With ``looks_for_noise`` it ends at its start where the first step shows noise.
     """
     d = o.dim
     log_l: float | None = None
@@ -53,6 +61,12 @@ def subspace(
                 return x, f
             point = o.inside(x - t * g)
             value = yield from o.value(point)
+            if looks_for_noise and belied(value - f, t * norm**2) and o.left > 1:
+                at = int(np.abs(v).argmax())
+                o.is_noisy = yield from differs(o, x, f, (o.inside(x + h * u)[at], values[at]))
+                if o.is_noisy:
+                    return x, f
+            looks_for_noise = False
             bend = 2 * (value - f + t * norm**2) / (t * norm) ** 2
             if value < f:
                 break

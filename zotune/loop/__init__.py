@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from zotune.choosing import resolve
@@ -55,6 +55,11 @@ class Loop:
         """Let somebody else answer the requests from now on."""
         for lane in self.lanes:
             lane.evaluator = evaluator
+
+    def watch(self, on_step: Callable[[], None]) -> None:
+        """Call this after every step, or after many that are taken as one."""
+        for lane in self.lanes:
+            lane.on_step = on_step
 
     @property
     def newest(self) -> State:

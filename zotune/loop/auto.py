@@ -7,6 +7,8 @@ tells them again, without an evaluation, and goes on bit for bit, from inside a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -52,6 +54,8 @@ class AutoLane:
         self.grid = budget_grid(config.budget, config.points)
         self.newest: LaneState | None = None
         """The state after the last answer, for a caller whose objective has raised."""
+        self.on_step: Callable[[], None] | None = None
+        """Called when there is a newer one."""
         self._live: tuple[int, int, Descent] | None = None
         """How many values were told, the number of the descent, and the descent."""
 
@@ -152,6 +156,8 @@ class AutoLane:
         self.newest = state
         while self.spent(state) < goal and self.status(state) == RUNNING:
             self.newest = state = self.evaluator.run(self.stepping, state)
+            if self.on_step is not None:
+                self.on_step()
         return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:

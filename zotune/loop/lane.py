@@ -6,7 +6,7 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -69,6 +69,8 @@ class Lane:
         self.checks = Checks(config, iterate, self.recorder)
         self.newest: LaneState | None = None
         """The state after the last whole step, for a caller whose objective has raised."""
+        self.on_step: Callable[[], None] | None = None
+        """Called when there is a newer one."""
 
     @property
     def needs_smoothness(self) -> bool:
@@ -287,6 +289,8 @@ class Lane:
             walked = self._walked(state, goal)
             state = self.evaluator.run(self.stepping, state) if walked is None else walked
             self.newest = state
+            if self.on_step is not None:
+                self.on_step()
         return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:

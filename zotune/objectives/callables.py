@@ -64,6 +64,10 @@ class CallableObjective(Objective):
         """Whether it is an ``async def``."""
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
         """Whether the function gets numpy arrays; None until its first call has told."""
+        self._guess = _works_on_arrays(fn)
+        """Whether arrays are tried first where nothing is told."""
+        self._leaves_alone = False
+        """Whether a first call has left its points as they were."""
         self._start = super().start() if start is None else self._checked_start(start)
 
     @property
@@ -110,40 +114,56 @@ class CallableObjective(Objective):
     async def _awaited_value(self, point: Tensor) -> float:
         """The same of an ``async def``, which gets a tensor unless it says otherwise."""
         try:
-            return _number(await self.fn(point.cpu().numpy() if self._numpy else point))  # type: ignore[arg-type]
+            at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
+            return _number(await self.fn(at))
         except self.failures as error:
             return self._failed(error)
 
     def _called(self, x: Tensor) -> Any:
         """What the user's function answers, called with a tensor or an array.
 
-        A function that says nothing gets a tensor at first, and arrays if it fails with that.
+        A function that says nothing gets a tensor at first, or an array if its code uses numpy; and
+        the other if it fails with that.
         """
-        if self._numpy:
-            return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
+        first = self._guess if self._numpy is None else self._numpy
         try:
-            answer = self.fn(x)
+            answer = self._called_with(x, arrays=first)
         except (TypeError, RuntimeError, AttributeError) as error:
-            if self._numpy is None and self._works_with_numpy(x):
-                return self.fn(x.cpu().numpy())  # type: ignore[arg-type]
-            if _ABOUT_TENSORS.search(str(error)):
+            if self._numpy is None:
+                try:
+                    answer = self._called_with(x, arrays=not first)
+                except Exception:
+                    pass  # the first error is raised, which is the function's own
+                else:
+                    self._numpy = not first
+                    return answer
+            if not first and _ABOUT_TENSORS.search(str(error)):
                 error.add_note(
                     f"zotune called {self.name} with a torch tensor of {dtype_name(x.dtype)}, "
                     f"shape {tuple(x.shape)}; x.numpy() makes it an array, and "
                     "zotune.objective(fn, dim, dtype=torch.float32) another type"
                 )
             raise
-        self._numpy = False
+        self._numpy = first
         return answer
 
-    def _works_with_numpy(self, x: Tensor) -> bool:
-        """Whether the function, which has failed with a tensor, takes an array."""
-        try:
-            self.fn(x.cpu().numpy())  # type: ignore[arg-type]
-        except Exception:
-            return False
-        self._numpy = True
-        return True
+    def _called_with(self, x: Tensor, *, arrays: bool) -> Any:
+        """The answer at a copy: a function may change its argument."""
+        if self.batched:
+            return self._called_with_batch(x, arrays=arrays)
+        return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]
+
+    def _called_with_batch(self, x: Tensor, *, arrays: bool) -> Any:
+        """The same of many points, which are not copied; that they are left alone is seen once."""
+        before = None if self._leaves_alone else x.clone()
+        answer = self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
+        if before is not None and not torch.equal(before, x):
+            raise ObjectiveError(
+                f"a batched objective must not change its argument, and {self.name} does so; "
+                "work on a copy: x = x.copy(), or x.clone() of a tensor"
+            )
+        self._leaves_alone = True
+        return answer
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
         try:
@@ -187,6 +207,17 @@ def _wants_numpy(fn: Callable[..., Any]) -> bool | None:
     if "ndarray" in annotation or "NDArray" in annotation:
         return True
     return False if "Tensor" in annotation else None
+
+
+def _works_on_arrays(fn: Callable[..., Any]) -> bool:
+    """Whether the code of a function names numpy or scipy, and not torch."""
+    code, names = getattr(fn, "__code__", None), getattr(fn, "__globals__", {})
+    used = [names[name] for name in getattr(code, "co_names", ()) if name in names]
+    roots = {
+        str(getattr(one, "__module__", None) or getattr(one, "__name__", "")).partition(".")[0]
+        for one in used
+    }
+    return bool(roots & {"numpy", "scipy"}) and "torch" not in roots
 
 
 def _number(result: Any) -> float:
@@ -290,10 +321,12 @@ def _checked_metrics(
 ) -> Mapping[str, Callable[[Tensor], Any]]:
     """Metrics whose names no column of a result row has already."""
     for name, metric in metrics.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in ROW_KEYS:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ConfigError(f"a metric needs a name of letters, digits and _, got {name!r}")
+        if name in ROW_KEYS:
             raise ConfigError(
-                f"a metric needs a name of letters, digits and _ that no column of a row has, "
-                f"got {name!r}; taken are {', '.join(sorted(ROW_KEYS))}"
+                f"a metric needs a name that no column of a row has, got {name!r}; "
+                f"give another, such as my_{name}"
             )
         if not callable(metric):
             raise ConfigError(

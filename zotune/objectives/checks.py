@@ -30,7 +30,7 @@ def dimension_of(x0: Any) -> int:
         start = torch.as_tensor(x0)
     except (TypeError, ValueError, RuntimeError):
         start = torch.empty(())
-    if start.dim() not in (1, 2):
+    if start.dim() not in (1, 2) or start.is_complex():
         raise ConfigError(
             f"x0 must be a vector, (d,), or one for each replicate, (replicates, d), got {x0!r}; "
             "give [0.0] for a function of one number"

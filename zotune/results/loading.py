@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from zotune.callbacks.artifacts import run_from_mlflow
 from zotune.core.names import RUN_ID
+from zotune.errors import CheckpointError
 from zotune.runs import run
 from zotune.runs.lookup import last_checkpoints
 from zotune.runs.run import Run, run_at
@@ -38,6 +40,12 @@ def load_run(source: Any) -> Run:
         return run_from_mlflow(source)
     if hasattr(source, "checkpoint") or hasattr(source, "as_directory"):
         return run.load_run(source)
+    if not isinstance(source, str | os.PathLike):
+        one = "; give one of its results, such as .get_best_result()"
+        raise CheckpointError(
+            "load_run takes a result of Tune, a checkpoint, a folder or the id of an MLflow run, "
+            f"got {type(source).__name__}{one if hasattr(source, 'get_best_result') else ''}"
+        )
     return run_at(best_checkpoint(Path(source)))
 
 

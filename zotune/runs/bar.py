@@ -25,6 +25,11 @@ class Bar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees it."""
+        return self._progress is not None
+
     def __enter__(self) -> Bar:
         if self._shown:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

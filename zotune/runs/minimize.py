@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -30,6 +31,7 @@ from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run, run_of
 from zotune.runs.sources import Factory, Source, bound_to
 from zotune.runs.stopping import Stop, end_of
+from zotune.runs.watching import Watch
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
@@ -111,6 +113,7 @@ def minimize(
     ('exhausted', torch.Size([1, 20]), True)
     """
     told: dict[str, Any] = {"budget": budget} | settings
+    _require_kinds(on_report, checkpoint)
     count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
     make = partial(as_objective, objective, x0, failures, data, array=array, metrics=metrics)
     with ExitStack() as open_:
@@ -137,6 +140,15 @@ def minimize(
             about=about,
             stop=Stop(target, ftol, xtol, seconds),
             bar=bar,
+        )
+
+
+def _require_kinds(on_report: Any, checkpoint: Any) -> None:
+    if on_report is not None and not callable(on_report):
+        raise ConfigError(f"on_report must be a function of a row, got {on_report!r}")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+        raise ConfigError(
+            f"checkpoint must be the name of a file, such as 'run.safetensors', got {checkpoint!r}"
         )
 
 
@@ -180,20 +192,20 @@ def finish(
     else:
         state = loop.init()
         _save_if(checkpoint, loop, state, about, stop)
+    save = partial(_save_newest, checkpoint, loop, about=about, stop=stop)
+    loop.watch(Watch(loop, bar, None if checkpoint is None else save))
     stopped = stop.reason(state)
     while loop.status(state) == RUNNING and not stopped:
         try:
             (state, stopped), row = _advance(loop, state, stop), None
         except BaseException:
-            _save_newest(checkpoint, loop, state, about, stop)
+            save(state)
             raise
         if on_report is not None:
             state, row = loop.report(state)
         _save_if(checkpoint, loop, state, about, stop, stopped)
         if on_report is not None and row is not None:
             on_report(row | loop.facts(state))
-        if bar is not None:
-            bar.show(loop.spent(state), float(state.best_loss.min()))
     return run_of(loop, state, end_of(loop, state, stop, stopped))
 
 
@@ -225,7 +237,11 @@ def _save_if(
 
 
 def _save_newest(
-    checkpoint: str | Path | None, loop: Loop, state: State, about: Mapping[str, str], stop: Stop
+    checkpoint: str | Path | None,
+    loop: Loop,
+    state: State,
+    about: Mapping[str, str],
+    stop: Stop,
 ) -> None:
     """Save the state after the last whole step, unless weights stand between two steps."""
     newest = loop.newest

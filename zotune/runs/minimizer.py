@@ -20,11 +20,23 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
+from zotune.objectives.checks import short
 from zotune.runs.old_defaults import config_of_format_2
 from zotune.runs.run import Run, run_of
 from zotune.runs.stopping import end_of
 
 FORMAT = 2
+_STOP = "look at result.best_loss, or at a clock, and ask no more when you have enough"
+NOT_HERE = dict.fromkeys(("target", "ftol", "xtol", "seconds"), _STOP) | {
+    "workers": "whoever calls it evaluates; all points of one ask can be evaluated side by side",
+    "worker": "whoever calls it evaluates",
+    "failures": "tell inf or NaN for an evaluation that has failed",
+    "checkpoint": "save(file) writes it, and Minimizer.load(file) reads it",
+    "progress": "its result says how much is spent",
+    "metrics": "compute them where you evaluate",
+    "data": "whoever calls it evaluates",
+}
+"""What ``minimize`` takes and a Minimizer does not, and what to do."""
 
 
 class Points:
@@ -79,7 +91,11 @@ class Minimizer:
     """
 
     def __init__(self, x0: Any, *, budget: int, **settings: Any) -> None:
+        dimension_of(x0)
         start = torch.as_tensor(x0, dtype=torch.float64).detach()
+        for key in settings:
+            if key in NOT_HERE:
+                raise ConfigError(f"a Minimizer takes no {key}: {NOT_HERE[key]}")
         if settings.get("replicates", 1) != 1:
             raise ConfigError(
                 f"a Minimizer is one run, got replicates={settings['replicates']}; "
@@ -123,7 +139,7 @@ class Minimizer:
         """
         asked = self.ask().ids
         ids = asked if ids is None else [int(i) for i in ids]
-        numbers = np.asarray(values, dtype=np.float64).reshape(-1)
+        numbers = _numbers(values)
         if len(numbers) != len(ids):
             raise ConfigError(
                 f"tell needs one value a point: {len(ids)} points, got {len(numbers)} values"
@@ -206,6 +222,17 @@ class Minimizer:
             return
         assert self._request.points is not None  # of functions of a vector
         self._rows = self._request.points()[0].clone().numpy()
+
+
+def _numbers(values: Any) -> npt.NDArray[np.float64]:
+    """Values as numbers; NaN is one, for an evaluation that has failed."""
+    try:
+        return np.asarray(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"tell needs numbers, one a point, got {short(values)}; "
+            "inf or NaN says that an evaluation has failed"
+        ) from None
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:

@@ -12,6 +12,11 @@ SHARE = {"cpu": 1.0, "gpu": 0.0}
 
 def checked_share(worker: Mapping[str, float] | None) -> dict[str, float]:
     """What a worker gets of the machine, or one line that says what is wrong with it."""
+    if worker is not None and not isinstance(worker, Mapping):
+        raise ConfigError(
+            f"worker is what each worker gets, such as {{'cpu': 0.5}}, got {worker!r}; "
+            "the number of workers is workers=…"
+        )
     for key, value in (worker or {}).items():
         good = not isinstance(value, bool) and isinstance(value, int | float) and value >= 0
         if key not in SHARE or not good:

@@ -52,7 +52,7 @@ class Stop:
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} must be a number of at least 0, got {value!r}")
-        if self.target is not None and not _is_number(self.target):
+        if self.target is not None and not (_is_number(self.target) and self.target == self.target):
             raise ConfigError(f"target must be a number, got {self.target!r}")
 
     @property

@@ -197,6 +197,10 @@ def check_step(config: Config) -> None:
     config = _resolved(config, dim)
     if config.chooses:
         return
+    if over_weights(config.problem):
+        from zotune.weights.memory import refuse_lean_vectors
+
+        refuse_lean_vectors(config)
     estimator, directions = ESTIMATORS[config.estimator], DIRECTION_KINDS[config.directions]
     q = config.block_rule.next(0, None)
     rule = StepRule(config.step, config.eta, q, dim, estimator, directions)

@@ -20,7 +20,8 @@ EXAMPLE_DIM = 10
 LARGEST_BLOCK, STEPS, REPLICATES, ESTIMATORS = 100, 50, 3, ("avg", "align")
 
 STUDY = """\
-# A study: one question, one problem, a budget, and what is compared under it.
+# A study: one question, one problem, a budget, and what is compared under it. If you want the
+# minimum and no comparison, call zotune.minimize(f, x0, budget=N) in Python instead.
 # To run it: {command}
 name: {name}
 question: Which estimator, with how many queries a step (q), lowers my function most?
@@ -57,8 +58,13 @@ PROBLEM = '''\
 def problem(dim: int = {dim}) -> zotune.Objective:
     """{summary}"""
     # Its parameters can be set under `problem` in the study file; add your own.
-    # Runs begin at zero, or where zotune.objective(..., start=[...]) says.
-    return zotune.objective({called}, dim)
+    return zotune.objective(
+        f,
+        dim,{array}
+        # start=[0.5] * dim,  # where runs begin; at zero unless given
+        # bounds=(0.0, 1.0),  # points stay inside
+        # failures=(RuntimeError,),  # exceptions that are rejected points, not the end of a trial
+    )
 '''
 
 EXAMPLE = '''
@@ -139,21 +145,26 @@ def _study_text(name: str, dim: int, written: Written) -> str:
 
 def _problem_text(name: str, dim: int, written: Written, function: UserFunction | None) -> str:
     takes_tensors = function is not None and function.takes_tensors
-    imports = ["import zotune"] if takes_tensors else ["import numpy as np", "import zotune"]
+    imports = ["import zotune"] if function else ["import numpy as np", "import zotune"]
     return PROBLEM.format(
         name=name,
         command=written.command,
         imports="\n".join(imports if function is None else _with_function(function, imports)),
         example=EXAMPLE if function is None else "",
         dim=dim,
-        summary="The function f above." if function is None else f"{function.name}, called as f.",
-        called="f" if takes_tensors else "lambda x: f(np.asarray(x).copy())",
+        summary="The function f above." if function is None else _summary(function),
+        array="" if takes_tensors else '\n        array="numpy",',
     )
+
+
+def _summary(function: UserFunction) -> str:
+    return f"{function.name} of {function.file.name}."
 
 
 def _with_function(function: UserFunction, others: list[str]) -> list[str]:
     """Imports of a problem file beside the function's file, or in a folder above it."""
-    line = f"from {function.file.stem} import {function.name} as f"
+    named = function.name if function.name == "f" else f"{function.name} as f"
+    line = f"from {function.file.stem} import {named}"
     folder = function.file.parent
     if folder == Path():
         return [*others, "", line]

@@ -203,6 +203,11 @@ def _described(path: Path_, problem: dict[str, Any]) -> str:
             return _unknown_name(key, came, known)
         case "string_pattern_mismatch":
             return f"name must be letters, digits, '-', '_' and '.', for a folder; got {came!r}"
+        case "dict_type" if path == ("problem",) and callable(came):
+            return (
+                "problem must be a name, got a function; register it with "
+                "@zotune.objectives.register(name, formula=…), or minimise it with zotune.minimize"
+            )
         case "model_type" | "dict_type":
             return f"{key} must be a mapping, got {came!r}".strip()
         case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -86,12 +87,33 @@ def read_value(text: str) -> Any:
 
 def read_document(name_or_path: str | Path) -> Document:
     """The study of that name, or in that file."""
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise StudyError(
+            [
+                "a study is loaded by its name or from a file, got "
+                f"{type(name_or_path).__name__}; make one of a mapping with zotune.Study(**mapping)"
+            ]
+        )
     path = Path(name_or_path)
+    if path.suffix == ".py":
+        raise StudyError(
+            [
+                f"a study is a .yaml file, got {path}; `zotune init NAME --function {path}:NAME "
+                "--dim N` writes one for a function"
+            ]
+        )
     if path.suffix in SUFFIXES or path.is_file():
         if not path.is_file():
-            raise StudyError([f"no study file at {path}; `zotune list` shows the studies by name"])
+            raise StudyError(
+                [f"no study file at {path}; `zotune list studies` shows the studies by name"]
+            )
         return parse_document(path.read_text(encoding="utf-8"), str(path))
     shipped = shipped_studies()
+    beside = [path.with_name(path.name + suffix) for suffix in SUFFIXES]
+    if str(name_or_path) not in shipped and (found := [one for one in beside if one.is_file()]):
+        raise StudyError(
+            [f"study {str(path)!r} is not known, but there is a file {found[0]}; give that"]
+        )
     if str(name_or_path) not in shipped:
         raise StudyError([f"{unknown('study', str(name_or_path), shipped)}; or give a .yaml file"])
     return parse_document(shipped[str(name_or_path)], f"{name_or_path}.yaml")

@@ -19,6 +19,7 @@ from zotune.weights.objective import WeightsObjective
 
 def choose_memory(config: Config, objective: WeightsObjective) -> str:
     """fast where twice what it needs is free, else lean; or as the configuration says."""
+    refuse_lean_vectors(config)
     wide = max(4, objective.dtype.itemsize)
     motion = Motion(config.named_update, ESTIMATORS[config.estimator])
     vectors = objective.dim * wide * len(motion.slots)
@@ -30,11 +31,22 @@ def choose_memory(config: Config, objective: WeightsObjective) -> str:
     if vectors and (chosen == LEAN or vectors > free):
         raise ConfigError(
             f"{_who(config, motion)} keeps {len(motion.slots)} vectors of {objective.dim} numbers "
-            f"({vectors / 2**20:.0f} MiB, {free / 2**20:.0f} are free), for which memory "
-            f"{chosen!r} has no room; set update='sgd' with an estimator that keeps none"
+            f"({vectors / 2**20:.0f} MiB), and {free / 2**20:.0f} MiB are free; "
+            "set update='sgd' with an estimator that keeps none"
             + (", or memory='fast'" if chosen == LEAN else "")
         )
     return chosen
+
+
+def refuse_lean_vectors(config: Config) -> None:
+    """Refuse an update or an estimator that keeps vectors where memory is told to be lean."""
+    motion = Motion(config.named_update, ESTIMATORS[config.estimator])
+    if config.memory == LEAN and motion.slots:
+        raise ConfigError(
+            f"memory 'lean' keeps no vectors beside the weights, and {_who(config, motion)} keeps "
+            f"{len(motion.slots)}; set memory='fast', or update='sgd' with an estimator that keeps "
+            "none"
+        )
 
 
 def _who(config: Config, motion: Motion) -> str:
