@@ -12,7 +12,7 @@ from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 MEMORY = 100
 """Pairs kept; more than a run makes in most cases, so that nothing is forgotten."""
 FRUGAL = 30
-"""Full blocks below which no evaluations are spent on the diagonal of the Hessian."""
+"""Full blocks below which the diagonal of the Hessian is measured only where it is worth that."""
 EPS = np.finfo(float).eps
 
 
@@ -151,16 +151,17 @@ def local(
     stop: int = 0,
 ) -> Stage[tuple[Vector, float]]:
     """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
-    frugal = o.left < FRUGAL * (o.dim + 1)
-    if frugal:
+    if m is None and o.left < FRUGAL * (o.dim + 1):
         m = yield from forward(o, x, f, 1e-6 * sized(x, reach), np.ones_like(x))
+    elif m is None:
+        m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
+    uniform = o.left < FRUGAL * (o.dim + 1) and bool(np.isnan(m.diagonal).all())
+    if uniform:
         longest = float((np.abs(m.g) / reach).max())
         memory = Memory(np.full_like(x, max(longest, 1e-300)))
     else:
-        if m is None:
-            m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
         memory = Memory(diagonal_of(m, x, reach))
-    is_central, stalls, f0, choice = False, 0, f, Choice(0 if frugal else o.dim)
+    is_central, stalls, f0, choice = False, 0, f, Choice(0 if uniform else o.dim)
     bend = memory.diagonal
     while o.left > stop:
         g = m.g
@@ -202,7 +203,7 @@ def local(
             h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
             new = yield from forward(o, x, f, h, -g)
         memory.add(x - last[0], new.g - last[1])
-        if frugal and memory.pairs:
+        if uniform and memory.pairs:
             s, _, sy = memory.pairs[-1]
             bend = np.full_like(x, sy / float(s @ s))
         m = new
