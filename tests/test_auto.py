@@ -21,6 +21,7 @@ from zotune.choosing import resolve
 from zotune.config import parse_config
 from zotune.core.state import State
 from zotune.descent import VERSION, Descent
+from zotune.descent.local import Memory
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.loop import Loop
 from zotune.loop.auto import WRITTEN
@@ -716,3 +717,20 @@ def test_small_budgets_see_noise_and_keep_the_start_where_nothing_is_better() ->
     found = ask_all(lambda x: float(rng.normal()), np.ones(20), 12 * 21)
     assert "noise" in found.chosen
     assert found.x.tolist() == [1.0] * 20
+
+
+@given(seed=st.integers(0, 50), power=st.sampled_from([0, 1]))
+def test_directions_that_no_pair_has_seen_have_the_longer_scale(seed: int, power: int) -> None:
+    rng = np.random.default_rng(seed)
+    hessian = np.diag(10 ** rng.uniform(0, 4, 6))
+    s, diagonal = rng.normal(size=6), 10 ** rng.uniform(0, 4, 6)
+    y = hessian @ s
+    unseen = rng.normal(size=6)
+    unseen -= s * float(unseen @ y) / float(s @ y)  # conjugate, so that H₀ alone counts
+    unseen = hessian @ unseen
+    lengths = []
+    for is_long in (False, True):
+        memory = Memory(diagonal, is_long=is_long)
+        memory.add(s, y)
+        lengths.append(float(unseen @ memory.times(unseen, power)))
+    assert lengths[1] >= lengths[0] > 0
