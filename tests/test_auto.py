@@ -19,8 +19,12 @@ from tests.solo import untimed
 from tests.weights.toy import Toy
 from zotune.choosing import resolve
 from zotune.config import parse_config
+from zotune.core.state import State
+from zotune.descent import VERSION, Descent
+from zotune.descent.local import Memory
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.loop import Loop
+from zotune.loop.auto import WRITTEN
 from zotune.runs.checkpoint import load_loop, save_loop
 
 
@@ -722,3 +726,70 @@ def test_mini_batches_have_full_blocks_where_the_budget_covers_five() -> None:
     assert resolve(config, 9, batches=True)[0].q == 9
     assert resolve(config, 90, batches=True)[0].q == 8
     assert resolve(config, 9, batches=True)[0].update == "sgd"
+
+
+def test_a_run_of_another_version_of_the_descent_is_not_continued(tmp_path: Path) -> None:
+    """Its values were told for points that this version does not ask for."""
+    bowl = zotune.objective(lambda x: (x**2).sum(), 3, start=torch.ones(3))
+    settings = {"estimator": "auto", "q": "auto", "update": "auto", "step": "auto"}
+    loop = Loop(parse_config({**settings, "budget": 60, "count": "evaluations"}), bowl)
+    (lane,) = loop.advance(loop.init(), 20).lanes
+    older = {name: value for name, value in lane.memory.items() if name != WRITTEN}
+    file = save_loop(loop, State((lane.but(memory=older),)), tmp_path / "state.safetensors")
+    assert zotune.load_run(file).spent == lane.ledger.evaluations
+    with pytest.raises(ConfigError, match=f"run of version 1 .* with version {VERSION}"):
+        load_loop(loop, file)
+
+
+def ask_all(f: Any, x0: Any, budget: int) -> Descent:
+    descent = Descent(x0, budget)
+    while not descent.done:
+        descent.tell([f(x) for x in descent.ask()])
+    return descent
+
+
+def test_small_budgets_find_out_that_a_function_is_rugged() -> None:
+    def wavy(x: npt.NDArray[np.float64]) -> float:
+        return float(((x - 1) ** 2).sum() + 2 * (1 - np.cos(15 * (x - 1))).sum())
+
+    start = np.linspace(2, 5, 20)
+    found = ask_all(wavy, start, 20 * 21)
+    assert found.chosen["method"] == "smoothing"
+    assert found.best < 0.3 * wavy(start)  # quasi-Newton alone has 0.72
+
+
+def test_small_budgets_measure_the_diagonal_where_coordinates_differ() -> None:
+    scales = 10 ** np.linspace(0, 5, 20)
+    found = ask_all(lambda x: float(scales @ x**2), np.ones(20), 15 * 21)
+    assert found.best < 1e-6 * scales.sum()
+
+
+def test_a_gradient_of_few_coordinates_is_not_taken_for_ruggedness() -> None:
+    def chain(x: npt.NDArray[np.float64]) -> float:
+        return float((x[0] - 1) ** 2 + ((x[1:] - x[:-1]) ** 2).sum() + (x[-1] + 1) ** 2)
+
+    assert ask_all(chain, np.zeros(20), 15 * 21).chosen["method"] == "quasi-Newton"
+
+
+def test_small_budgets_see_noise_and_keep_the_start_where_nothing_is_better() -> None:
+    rng = np.random.default_rng(0)
+    found = ask_all(lambda x: float(rng.normal()), np.ones(20), 12 * 21)
+    assert "noise" in found.chosen
+    assert found.x.tolist() == [1.0] * 20
+
+
+@given(seed=st.integers(0, 50), power=st.sampled_from([0, 1]))
+def test_directions_that_no_pair_has_seen_have_the_longer_scale(seed: int, power: int) -> None:
+    rng = np.random.default_rng(seed)
+    hessian = np.diag(10 ** rng.uniform(0, 4, 6))
+    s, diagonal = rng.normal(size=6), 10 ** rng.uniform(0, 4, 6)
+    y = hessian @ s
+    unseen = rng.normal(size=6)
+    unseen -= s * float(unseen @ y) / float(s @ y)  # conjugate, so that H₀ alone counts
+    unseen = hessian @ unseen
+    lengths = []
+    for is_long in (False, True):
+        memory = Memory(diagonal, is_long=is_long)
+        memory.add(s, y)
+        lengths.append(float(unseen @ memory.times(unseen, power)))
+    assert lengths[1] >= lengths[0] > 0

@@ -2,11 +2,11 @@
 
 What it does follows from the dimension d, the budget and the first values:
 
-- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``);
-- fewer than thirty: quasi-Newton steps on forward differences (``local``), then subspaces; in both
-  cases noise is looked for where the first step belies the differences, or a step fails;
+- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``), which end where the first
+  step belies its differences, and values that are asked again differ;
 - otherwise the start is asked again, for noise, and f is measured over a small and a large
-  distance (``ruggedness``). Smooth functions are descended by quasi-Newton steps with a line search
+  distance (``ruggedness``), on fewer coordinates where the budget covers fewer than thirty blocks
+  (``looking``). Smooth functions are descended by quasi-Newton steps with a line search
   by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
   (``newton``); rugged ones are smoothed first (``smoothing``). Where a descent has converged and
   budget is left, a wider search begins at the best point, and another descent after it;
@@ -28,15 +28,18 @@ from typing import Any
 import numpy as np
 
 from zotune.descent.filtering import filtering
-from zotune.descent.gradients import Measured, telling
-from zotune.descent.local import FRUGAL, local, sized
+from zotune.descent.gradients import Measured
+from zotune.descent.local import FRUGAL, local
+from zotune.descent.looking import is_noisy, look
 from zotune.descent.newton import newton
 from zotune.descent.noise import RANKED, look_at_noise, race
 from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
-from zotune.descent.ruggedness import ruggedness
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 
+VERSION = 2
+"""Of the points that are asked for. Raise it with every change that asks for others: values told to
+one version mean nothing to another."""
 STARTS = 3
 """Evaluations of a start that fails before there is none."""
 SEVERAL = 5
@@ -150,23 +153,16 @@ class Descent:
             self._choose("subspaces", f"the budget covers {blocks:.2g} full blocks")
             far = float(np.linalg.norm(reach))
             yield from subspace(o, x, f, rng, reach=far, q=Q, looks_for_noise=True)
-        elif blocks < FRUGAL:
-            self._choose("quasi-Newton", f"the budget covers {blocks:.2g} full blocks")
-            with suppress(Spent):
-                end, f = yield from local(o, x, f, reach, rng=rng)
-            if not o.is_noisy:
-                yield from subspace(o, o.best_x, o.best, rng, reach=1.0, q=Q)
         else:
-            end, f = yield from self._affluent(x, f, reach)
+            end, f = yield from self._look_first(x, f, reach)
         if o.is_noisy:
             yield from self._noisy(end, f, reach, self._moved(x, end, reach))
 
-    def _affluent(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
+    def _look_first(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
         """Look at the function first; descend, and search more widely where that has converged."""
         o = self.oracle
-        again = yield from o.values(np.stack([x] * 2))
-        again = again[np.isfinite(again)]
-        o.is_noisy = bool(len(again) and (again != f).any())
+        if o.left >= FRUGAL * (o.dim + 1):
+            yield from is_noisy(o, x, f, 2)
         end = x
         if not o.is_noisy:
             end, f = yield from self._descend(x, f, reach)
@@ -183,10 +179,13 @@ class Descent:
 
     def _descend(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
         """Descents and wider searches until the budget is spent or noise is seen."""
-        o, rng = self.oracle, self.rng
-        m: Measured | None = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
-        rough = yield from ruggedness(o, x, f, m, reach, rng)
-        if rough.is_rugged:
+        o = self.oracle
+        m, rough = yield from look(o, x, f, reach, self.rng)
+        if o.is_noisy and not o.repeats:
+            return x, f
+        if rough is None:
+            self._choose("quasi-Newton", f"the budget covers {o.budget // (o.dim + 1)} full blocks")
+        elif rough.is_rugged:
             self._choose("smoothing", f"small and large differences disagree ({rough})")
             x, f = yield from self._wider(x, reach, SHARE)
             m = None
@@ -214,7 +213,7 @@ class Descent:
     ) -> Stage[tuple[Vector, float]]:
         """BFGS; in few dimensions Newton's method where that has spent its share."""
         o = self.oracle
-        few = o.dim <= NEWTON
+        few = o.dim <= NEWTON and o.left >= FRUGAL * (o.dim + 1)
         stop = int((1 - BFGS) * o.left) if few else 0
         x, f = yield from local(o, x, f, reach, m, rng=self.rng, stop=stop)
         if few:

@@ -8,6 +8,9 @@ import numpy as np
 
 from zotune.descent.oracle import Indices, Oracle, Stage, Vector
 
+SURE = 20.0
+"""Curvature is known where f changes by so many times its error."""
+
 
 @dataclass
 class Measured:
@@ -51,9 +54,31 @@ def _farthest(points: Vector, values: Vector, f: float) -> tuple[Vector, float]:
     return points[at], float(values[at])
 
 
-def telling(o: Oracle, x: Vector, f: float, h: Vector, largest: Vector) -> Stage[Measured]:
-    """Central differences; coordinates whose values hardly differ are asked again with larger h."""
-    m = yield from central(o, x, f, h)
+def other_side(o: Oracle, x: Vector, f: float, h: Vector, m: Measured, at: Indices) -> Stage[None]:
+    """Turn one-sided differences of these coordinates into central ones, one evaluation each."""
+    e = np.zeros((len(at), o.dim))
+    e[np.arange(len(at)), at] = h[at]
+    points = o.inside(x - e)
+    back = x[at] - points[np.arange(len(at)), at]
+    values = yield from o.values(points)
+    with np.errstate(all="ignore"):
+        left = (f - values) / back
+        g, bend = (m.g[at] + left) / 2, (m.g[at] - left) / h[at]
+    good = np.isfinite(left) & (back > 0)
+    m.g[at] = np.where(good, g, m.g[at])
+    m.diagonal[at] = np.where(
+        good & (np.abs(bend) * h[at] ** 2 > SURE * o.rounding(f)), bend, np.nan
+    )
+
+
+def telling(
+    o: Oracle, x: Vector, f: float, h: Vector, largest: Vector, m: Measured | None = None
+) -> Stage[Measured]:
+    """Central differences, ``m`` if they are there already; coordinates whose values hardly differ
+    are asked again with larger h.
+    """
+    if m is None:
+        m = yield from central(o, x, f, h)
     for _ in range(2):
         mute = np.flatnonzero((np.abs(m.g) * h < 1e4 * o.rounding(f)) & (h < largest))
         if len(mute) == 0 or 2 * len(mute) > o.left / 4:
@@ -65,7 +90,7 @@ def telling(o: Oracle, x: Vector, f: float, h: Vector, largest: Vector) -> Stage
 
 
 def central(
-    o: Oracle, x: Vector, f: float, h: Vector, at: Indices | None = None, *, sure: float = 20.0
+    o: Oracle, x: Vector, f: float, h: Vector, at: Indices | None = None, *, sure: float = SURE
 ) -> Stage[Measured]:
     """2d evaluations: gradient and diagonal of the Hessian; one-sided at the border.
 

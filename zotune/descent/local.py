@@ -12,7 +12,10 @@ from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 MEMORY = 100
 """Pairs kept; more than a run makes in most cases, so that nothing is forgotten."""
 FRUGAL = 30
-"""Full blocks below which no evaluations are spent on the diagonal of the Hessian."""
+"""Full blocks below which the diagonal of the Hessian is measured only where it is worth that."""
+FEW = 5
+"""Up to this dimension the pairs know all directions soon, and how the others are scaled matters
+little: one power of the diagonal, and the shorter γ."""
 EPS = np.finfo(float).eps
 
 
@@ -20,10 +23,12 @@ class Memory:
     """L-BFGS pairs over a power of a diagonal D: H₀ = γ D⁻ᵉ, e = 1 or 0.
 
     e = 1 undoes the scales of coordinates; e = 0 keeps what a rotation has spread over them all.
+    γ is sᵀy / yᵀD⁻ᵉy of the last pair, or the longer sᵀDᵉs / sᵀy (Barzilai and Borwein), with which
+    directions of little curvature that no pair has seen yet are not left behind.
     """
 
-    def __init__(self, diagonal: Vector) -> None:
-        self.diagonal = diagonal
+    def __init__(self, diagonal: Vector, *, is_long: bool = False) -> None:
+        self.diagonal, self.is_long = diagonal, is_long
         self.pairs: list[tuple[Vector, Vector, float]] = []
 
     def add(self, s: Vector, y: Vector) -> None:
@@ -41,8 +46,8 @@ class Memory:
             kept.append(a)
         inverse = 1 / self.diagonal if e else np.ones_like(g)
         if self.pairs:
-            _, y, sy = self.pairs[-1]
-            gamma = sy / float(y @ (inverse * y))
+            s, y, sy = self.pairs[-1]
+            gamma = float(s @ (s / inverse)) / sy if self.is_long else sy / float(y @ (inverse * y))
         else:
             gamma = 1.0 if e else float(g @ g) / float(g @ (self.diagonal * g))
         r = gamma * inverse * q
@@ -74,7 +79,7 @@ class Choice:
     """Which powers of the diagonal are tried: both, until one has won often enough."""
 
     def __init__(self, dim: int) -> None:
-        self.wins, self.steps, self.both = [1.0, 1.0], 0, dim > 5
+        self.wins, self.steps, self.both = [1.0, 1.0], 0, dim > FEW
 
     def powers(self) -> list[int]:
         """The powers to try at this step."""
@@ -141,16 +146,18 @@ def local(
     stop: int = 0,
 ) -> Stage[tuple[Vector, float]]:
     """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
-    frugal = o.left < FRUGAL * (o.dim + 1)
-    if frugal:
+    if m is None and o.left < FRUGAL * (o.dim + 1):
         m = yield from forward(o, x, f, 1e-6 * sized(x, reach), np.ones_like(x))
+    elif m is None:
+        m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
+    uniform = o.left < FRUGAL * (o.dim + 1) and bool(np.isnan(m.diagonal).all())
+    if uniform:
         longest = float((np.abs(m.g) / reach).max())
-        memory = Memory(np.full_like(x, max(longest, 1e-300)))
+        diagonal = np.full_like(x, max(longest, 1e-300))
     else:
-        if m is None:
-            m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
-        memory = Memory(diagonal_of(m, x, reach))
-    is_central, stalls, f0, choice = False, 0, f, Choice(0 if frugal else o.dim)
+        diagonal = diagonal_of(m, x, reach)
+    memory = Memory(diagonal, is_long=o.dim > FEW)
+    is_central, stalls, f0, choice = False, 0, f, Choice(0 if uniform else o.dim)
     bend = memory.diagonal
     looks_for_noise = frugal
     while o.left > stop:
@@ -188,7 +195,7 @@ def local(
             is_central, stalls = True, 0 if o.noise and not is_central else stalls + 1
             m = yield from central(o, x, f, coarse(o, x, f, bend))
             if fresh:
-                memory = Memory(diagonal_of(m, x, reach))
+                memory = Memory(diagonal_of(m, x, reach), is_long=o.dim > FEW)
                 bend = memory.diagonal
             continue
         if is_central:
@@ -198,7 +205,7 @@ def local(
             h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
             new = yield from forward(o, x, f, h, -g)
         memory.add(x - last[0], new.g - last[1])
-        if frugal and memory.pairs:
+        if uniform and memory.pairs:
             s, _, sy = memory.pairs[-1]
             bend = np.full_like(x, sy / float(s @ s))
         m = new

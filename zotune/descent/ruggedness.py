@@ -7,14 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from zotune.descent.gradients import Measured, central
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.descent.oracle import Indices, Oracle, Stage, Vector
 
-COORDINATES = 10
+BENT, VERY = 1.5, 4.0
+"""f bends so many times more over the small distance where it is rugged and many slopes turn round;
+so many where few do."""
+MANY = 0.3
+"""The share of slopes that is many."""
 
 
 @dataclass
 class Rough:
-    """How a small and a large distance disagree, on ten coordinates."""
+    """How a small and a large distance disagree, on a few coordinates."""
 
     bends: float
     """How much more f bends over the small one, in the median."""
@@ -24,25 +28,21 @@ class Rough:
     @property
     def is_rugged(self) -> bool:
         """Whether slopes over small distances lead nowhere."""
-        return (self.bends > 2 and self.turned >= 0.3) or (self.bends > 4 and self.turned > 0)
+        least = BENT if self.turned >= MANY else VERY
+        return self.turned > 0 and self.bends > least
 
     def __str__(self) -> str:
         return f"bends {self.bends:.3g} turned {self.turned:.2g}"
 
 
 def ruggedness(
-    o: Oracle, x: Vector, f: float, m: Measured | None, reach: Vector, rng: np.random.Generator
+    o: Oracle, x: Vector, f: float, m: Measured, reach: Vector, at: Indices
 ) -> Stage[Rough]:
-    """20 evaluations at half the reach; 20 more at a small distance unless ``m`` has them."""
-    at = rng.permutation(o.dim)[:COORDINATES]
-    if m is None:
-        near = yield from central(o, x, f, 1e-4 * reach, at)
-    else:
-        near = Measured(m.g[at], m.diagonal[at])
-    if not near.g.any():
+    """Two evaluations at half the reach for each of these coordinates, beside the block ``m``."""
+    if not m.g.any():
         return Rough(np.inf, 1.0)
     far = yield from central(o, x, f, 0.5 * reach, at)
     with np.errstate(all="ignore"):
-        ratio = np.abs(np.nan_to_num(near.diagonal)) / np.abs(far.diagonal)
-    turned = float(np.mean(np.sign(near.g) != np.sign(far.g)))
+        ratio = np.abs(np.nan_to_num(m.diagonal[at])) / np.abs(far.diagonal)
+    turned = float(np.mean(np.sign(m.g[at]) != np.sign(far.g)))
     return Rough(float(np.median(np.nan_to_num(ratio))), turned)

@@ -19,7 +19,7 @@ from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses
 from zotune.core.names import EXHAUSTED, RUNNING
 from zotune.core.state import LaneState
-from zotune.descent import STARTS, Descent
+from zotune.descent import STARTS, VERSION, Descent
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, Program, Request, View
@@ -30,6 +30,8 @@ VALUES = "auto.values"
 PLANNED = "auto.planned"
 """Budgets that descents have planned with. A run that goes on with a larger budget finishes the
 descent that it has planned, and begins another one at the best point."""
+WRITTEN = "auto.version"
+"""The version of the descent that asked for these values; 1 where none is written."""
 
 
 class AutoLane:
@@ -83,6 +85,7 @@ class AutoLane:
             memory={
                 VALUES: torch.zeros(0, dtype=torch.float64),
                 PLANNED: torch.tensor([self.config.budget]),
+                WRITTEN: torch.tensor([VERSION]),
             },
         )
         self._live = None
@@ -101,6 +104,13 @@ class AutoLane:
         if VALUES not in state.memory:
             raise ConfigError(
                 "update 'auto' cannot continue from a run with another update; start it anew"
+            )
+        written = int(state.memory[WRITTEN]) if WRITTEN in state.memory else 1
+        if written != VERSION:
+            raise ConfigError(
+                f"update 'auto' cannot continue a run of version {written} of its descent with "
+                f"version {VERSION}: finish it with the zotune that began it, or start anew from "
+                "its best point"
             )
         planned = state.memory.get(PLANNED, torch.tensor([self.config.budget]))
         if self.config.budget > int(planned[-1]):

@@ -1,0 +1,68 @@
+"""The first look at a deterministic function: slopes, curvature and ruggedness at the start.
+
+Where the budget covers many full blocks, all of the diagonal of the Hessian is measured. Where it
+does not, a few coordinates tell whether that is worth d evaluations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zotune.descent.gradients import Measured, forward, other_side, telling
+from zotune.descent.local import FRUGAL, sized
+from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.descent.ruggedness import Rough, ruggedness
+
+COORDINATES, FEWER, FEWEST = 10, 5, 2
+"""Coordinates that are looked at; of a small budget so many; where it does not cover the last of
+these, none."""
+GLANCE = 0.08
+"""Share of a small budget that these may cost, at three evaluations each."""
+VARIED = 10.0
+"""Where curvatures differ so many times, all of them are measured."""
+WORTH = 8
+"""Full blocks that must be left for that."""
+
+Seen = tuple[Measured | None, Rough | None]
+"""What was measured, and how rugged f is; None where nothing was looked at."""
+
+
+def look(o: Oracle, x: Vector, f: float, reach: Vector, rng: np.random.Generator) -> Stage[Seen]:
+    """A whole block and ten coordinates at a large distance; less where the budget is small."""
+    h = 1e-4 * sized(x, reach)
+    if o.left < FRUGAL * (o.dim + 1):
+        return (yield from glance(o, x, f, reach, h, rng))
+    m = yield from telling(o, x, f, h, 1e-2 * reach)
+    at = rng.permutation(o.dim)[:COORDINATES]
+    return m, (yield from ruggedness(o, x, f, m, reach, at))
+
+
+def glance(
+    o: Oracle, x: Vector, f: float, reach: Vector, h: Vector, rng: np.random.Generator
+) -> Stage[Seen]:
+    """One-sided differences, and a few coordinates on both sides and at a large distance."""
+    few = min(FEWER, o.dim, int(GLANCE * o.left / 3))
+    if few < FEWEST:
+        return None, None
+    if not o.repeats and (yield from is_noisy(o, x, f, 1)):
+        return None, None
+    m = yield from forward(o, x, f, h, np.ones_like(x))
+    at = rng.permutation(o.dim)[:few]
+    yield from other_side(o, x, f, h, m, at)
+    rough = yield from ruggedness(o, x, f, m, reach, at)
+    seen = np.abs(m.diagonal[at])
+    is_varied = bool(np.isnan(seen).any() or seen.max() > VARIED * seen.min())
+    if is_varied and not rough.is_rugged and o.left > WORTH * o.dim:
+        yield from other_side(o, x, f, h, m, np.setdiff1d(np.arange(o.dim), at))
+        m = yield from telling(o, x, f, h, 1e-2 * reach, m)
+    else:
+        m.diagonal[:] = np.nan
+    return m, rough
+
+
+def is_noisy(o: Oracle, x: Vector, f: float, times: int) -> Stage[bool]:
+    """Whether values at x differ from the first one; the oracle keeps the answer."""
+    again = yield from o.values(np.stack([x] * times))
+    again = again[np.isfinite(again)]
+    o.is_noisy = bool(len(again) and (again != f).any())
+    return o.is_noisy
