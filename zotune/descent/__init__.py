@@ -2,8 +2,8 @@
 
 What it does follows from the dimension d, the budget and the first values:
 
-- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``), which end where the first
-  step belies its differences, and values that are asked again differ;
+- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``); noise is looked
+  for where the first step belies its differences;
 - otherwise the start is asked again, for noise, and f is measured over a small and a large
   distance (``ruggedness``), on fewer coordinates where the budget covers fewer than thirty blocks
   (``looking``). Smooth functions are descended by quasi-Newton steps with a line search

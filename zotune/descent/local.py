@@ -146,11 +146,12 @@ def local(
     stop: int = 0,
 ) -> Stage[tuple[Vector, float]]:
     """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
-    if m is None and o.left < FRUGAL * (o.dim + 1):
+    frugal = o.left < FRUGAL * (o.dim + 1)
+    if m is None and frugal:
         m = yield from forward(o, x, f, 1e-6 * sized(x, reach), np.ones_like(x))
     elif m is None:
         m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
-    uniform = o.left < FRUGAL * (o.dim + 1) and bool(np.isnan(m.diagonal).all())
+    uniform = frugal and bool(np.isnan(m.diagonal).all())
     if uniform:
         longest = float((np.abs(m.g) / reach).max())
         diagonal = np.full_like(x, max(longest, 1e-300))
