@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 import zotune
 from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, series_of
 from zotune.reporting import figures
+from zotune.reporting.axes import name_axes
 from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
 from zotune.reporting.choosing_figures import drawings
 from zotune.reporting.footnotes import Footnotes
@@ -330,3 +333,14 @@ def test_remarks_are_footnotes_of_the_table() -> None:
     )
     assert "<p>† above its start</p>" in page("x", [Section("s", tables=[table])])
     assert [Footnotes().mark("one"), [notes.mark(str(at)) for at in range(5)][-1]] == ["†", "††"]
+
+
+def test_fractions_on_a_linear_axis_are_written_out() -> None:
+    figure = Figure()
+    axis = figure.add_subplot()
+    axis.plot([0.0, 1.2], [1.0, 2.0])
+    name_axes([axis], "seconds", "loss")
+    FigureCanvasAgg(figure).draw()
+    written = [label.get_text() for label in axis.get_xticklabels()]
+    assert len(set(written)) == len(written)
+    assert "0.5" in written or "0.3" in written or "0.25" in written

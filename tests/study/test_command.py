@@ -82,7 +82,7 @@ def test_after_ctrl_c_it_is_told_how_many_trials_of_how_many_finished(tmp_path: 
     assert "1 of 3 trials finished in 16 s" in lines
     assert "0 of 3 trials finished in 16 s" in concluded(tmp_path, begun, interrupted=True)
     assert not any(line.startswith("next:") for line in lines)
-    assert "1 trials in 16 s" in concluded(tmp_path, ended)
+    assert "1 trial in 16 s" in concluded(tmp_path, ended)
 
 
 def test_where_every_trial_failed_there_is_no_report_and_no_next_step(tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ that the program sees do not depend on it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from zotune.evaluators.serial import SERIAL, Serial
-from zotune.iterates import Program
+from zotune.iterates import Program, Result
 
 __all__ = ["SERIAL", "Evaluator", "Serial"]
-
-Result = TypeVar("Result")
 
 
 class Evaluator(Protocol):

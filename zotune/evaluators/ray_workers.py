@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -22,10 +22,9 @@ from zotune.evaluators.described import Described, described
 from zotune.evaluators.following import Copy, FollowedLoop, News, Sent, arrived, sent
 from zotune.evaluators.history import NOWHERE, History, Position
 from zotune.evaluators.serial import run
-from zotune.iterates import Answer, Program, Request
+from zotune.iterates import Answer, Program, Request, Result
 from zotune.iterates.parts import Parts
 
-Result = TypeVar("Result")
 LOST = "lost"
 """What a worker answers that does not follow the run any more."""
 DEATHS = 3

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from zotune.iterates import Answer, Program, Request
-
-Result = TypeVar("Result")
+from zotune.iterates import Answer, Program, Request, Result
 
 
 def run(program: Program[Result], answer: Callable[[Request], Answer]) -> Result:

@@ -13,7 +13,7 @@ from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from zotune.estimators import ESTIMATORS
+from zotune.estimators import ESTIMATORS, Coefficients
 from zotune.updates.motion import Motion
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
     from zotune.iterates.box import Box
     from zotune.iterates.parts import Parts
+
+
+SHORT = 1e-3
+"""A first step, before anything is known of f, changes x by this share of its size."""
 
 
 class Answer(NamedTuple):
@@ -174,7 +178,7 @@ class Iterate(Protocol):
         steps: range,
         q: int,
         etas: Sequence[float],
-        coefficients: Callable[[Tensor, Block], Tensor],
+        coefficients: Coefficients,
     ) -> tuple[Tensor, Tensor] | None:
         """x after plain steps that no curve shows, and the last values; None: step one by one."""
         return None

@@ -15,18 +15,15 @@ from zotune.blocks import Block
 from zotune.config import Config
 from zotune.core.state import LaneState
 from zotune.errors import ConfigError
-from zotune.estimators import ESTIMATORS
-from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of
+from zotune.estimators import ESTIMATORS, Coefficients
+from zotune.iterates import SHORT, Answer, Attempt, Iterate, Request, View, iterate_of
 from zotune.iterates.parts import Parts, Region, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
 
-Coefficients = Callable[[Tensor, Block], Tensor]
 TEST_EVERY = 4
 """Every so many steps, a small block probes the coordinates at a bound, and no others."""
-SHORT = 1e-3
-"""A first step, before anything is known of f, changes x by this share of its size."""
 
 
 class Vectors(Iterate):

@@ -21,7 +21,16 @@ from zotune.core.names import SCALARS_FILE
 from zotune.core.state import LaneState
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, ZotuneError
-from zotune.iterates import Answer, Attempt, Iterate, Request, View, iterate_of, motion_for
+from zotune.iterates import (
+    SHORT,
+    Answer,
+    Attempt,
+    Iterate,
+    Request,
+    View,
+    iterate_of,
+    motion_for,
+)
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Parts, one_part
 from zotune.objectives import dtype_name
@@ -37,8 +46,6 @@ from zotune.weights.scalars import ScalarLog
 from zotune.weights.updating import Updater
 
 WEIGHTS, SLOT = "weights.", "slot."
-SHORT = 1e-3
-"""A first step, before anything is known, changes the weights by this share of their norm."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 

@@ -63,6 +63,16 @@ def tick(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
+def on_line(value: float) -> str:
+    """A number on a linear axis, with its digits after the point where it has some.
+
+    >>> on_line(0.0), on_line(0.5), on_line(20000.0), on_line(-1.0)
+    ('0', '0.5', '20,000', '-1')
+    """
+    whole = round(value, 6)
+    return f"{whole:,.0f}" if whole == int(whole) else f"{whole:g}"
+
+
 def name_axes(axes: Sequence[Axes], below: str, beside: str) -> None:
     """Name the axes once, and write large numbers so that they can be read."""
     from matplotlib.ticker import FuncFormatter
@@ -73,7 +83,7 @@ def name_axes(axes: Sequence[Axes], below: str, beside: str) -> None:
     for axis in axes:
         axis.tick_params(labelbottom=True)
         if axis.get_xscale() == "linear":
-            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: on_line(value)))
             axis.locator_params(axis="x", nbins=5)
 
 
