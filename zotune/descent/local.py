@@ -23,8 +23,10 @@ class Memory:
     """L-BFGS pairs over a power of a diagonal D: H₀ = γ D⁻ᵉ, e = 1 or 0.
 
     e = 1 undoes the scales of coordinates; e = 0 keeps what a rotation has spread over them all.
-    γ is sᵀy / yᵀD⁻ᵉy of the last pair, or the longer sᵀDᵉs / sᵀy (Barzilai and Borwein), with which
-    directions of little curvature that no pair has seen yet are not left behind.
+    γ is the shorter of Barzilai and Borwein's scales of the last pair, sᵀy / yᵀD⁻ᵉy. The longer
+    one, sᵀDᵉs / sᵀy, does not leave directions of little curvature behind that no pair has seen
+    yet; it is taken as far as it does not exceed 1, the step that D itself asks for (where e = 0,
+    always).
     """
 
     def __init__(self, diagonal: Vector, *, is_long: bool = False) -> None:
@@ -47,7 +49,10 @@ class Memory:
         inverse = 1 / self.diagonal if e else np.ones_like(g)
         if self.pairs:
             s, y, sy = self.pairs[-1]
-            gamma = float(s @ (s / inverse)) / sy if self.is_long else sy / float(y @ (inverse * y))
+            gamma = sy / float(y @ (inverse * y))
+            if self.is_long:
+                longer = float(s @ (s / inverse)) / sy
+                gamma = max(gamma, min(longer, 1.0)) if e else longer
         else:
             gamma = 1.0 if e else float(g @ g) / float(g @ (self.diagonal * g))
         r = gamma * inverse * q
