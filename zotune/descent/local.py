@@ -15,7 +15,7 @@ FRUGAL = 30
 """Full blocks below which the diagonal of the Hessian is measured only where it is worth that."""
 FEW = 5
 """Up to this dimension the pairs know all directions soon, and how the others are scaled matters
-little: one power of the diagonal, and the shorter γ."""
+little: one power of the diagonal, and the shorter γ (which small budgets have too)."""
 EPS = np.finfo(float).eps
 
 
@@ -162,7 +162,8 @@ def local(
         diagonal = np.full_like(x, max(longest, 1e-300))
     else:
         diagonal = diagonal_of(m, x, reach)
-    memory = Memory(diagonal, is_long=o.dim > FEW)
+    is_long = o.dim > FEW and o.budget > FRUGAL * (o.dim + 1)
+    memory = Memory(diagonal, is_long=is_long)
     is_central, stalls, f0, choice = False, 0, f, Choice(0 if uniform else o.dim)
     bend = memory.diagonal
     looks_for_noise = frugal
@@ -201,7 +202,7 @@ def local(
             is_central, stalls = True, 0 if o.noise and not is_central else stalls + 1
             m = yield from central(o, x, f, coarse(o, x, f, bend))
             if fresh:
-                memory = Memory(diagonal_of(m, x, reach), is_long=o.dim > FEW)
+                memory = Memory(diagonal_of(m, x, reach), is_long=is_long)
                 bend = memory.diagonal
             continue
         if is_central:
