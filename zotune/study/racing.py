@@ -53,14 +53,22 @@ class RacePlan:
 
 
 def plan_race(
-    total: int, racers: int, *, step: int = 1, every: int | None = None, auto: bool = False
+    total: int,
+    racers: int,
+    *,
+    step: int = 1,
+    first: int | None = None,
+    every: int | None = None,
+    auto: bool = False,
 ) -> RacePlan:
     """The rungs for a total, of one replicate.
 
     Args:
         total: what all configurations together may spend.
         racers: how many there are.
-        step: the most that one step of any of them takes; nobody is judged before a step.
+        step: the most that one step of any of them takes.
+        first: the most that the first step of any takes, where curvature is probed before it;
+            nobody is judged earlier. As any other step unless given.
         every: spent budget between two reports; the first share unless given.
         auto: whether the run that chooses everything races as well.
 
@@ -69,7 +77,8 @@ def plan_race(
     >>> plan_race(4800, 8, auto=True)
     RacePlan(every=50, rungs=(50, 150, 350, 750), racing=(8, 4, 2, 1), auto=3200)
     """
-    found = _halving(total // EXPLORING if auto else total, racers, step, every)
+    first = max(step, first or step)
+    found = _halving(total // EXPLORING if auto else total, racers, step, first, every)
     if auto:
         found = _with_final(found, total, racers, step)
     needed = _cost(found) + racers * step + (found.rungs[-1] if auto else 0)
@@ -82,7 +91,7 @@ def plan_race(
     return found
 
 
-def _halving(total: int, racers: int, step: int, every: int | None) -> RacePlan:
+def _halving(total: int, racers: int, step: int, first: int, every: int | None) -> RacePlan:
     """Rungs with the better half after each, which take half of this total."""
     racing = _racing(racers)
     if not racing:
@@ -94,7 +103,7 @@ def _halving(total: int, racers: int, step: int, every: int | None) -> RacePlan:
     for running in racing:
         at += every * max(1, share // running // every)
         if not rungs:
-            at = every * -(-max(at, step) // every)
+            at = every * -(-max(at, first) // every)
         rungs.append(at)
     return RacePlan(every, tuple(rungs), racing)
 

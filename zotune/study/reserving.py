@@ -40,6 +40,14 @@ def step_cost(config: Config) -> int:
     return min(config.budget, budget.cost(config.block_rule.most) + _trials(config))
 
 
+def first_cost(config: Config, *, knows_smoothness: bool) -> int:
+    """The most that a replicate has spent after its first step.
+
+    Curvature is probed before it where the step needs L and the problem does not know its own.
+    """
+    return reach(config.model_copy(update={"report_every": 1}), fresh=not knows_smoothness)
+
+
 def _resolved(config: Config) -> Config:
     """The configuration with a block size in place of ``auto``."""
     if AUTO not in (config.estimator, config.q, config.update):

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 from zotune.config import Config
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
-from zotune.study.points import PROBLEM, Point, draws_batches, label, located, setting
+from zotune.study.points import (
+    PROBLEM,
+    Point,
+    draws_batches,
+    knows_smoothness,
+    label,
+    located,
+    setting,
+)
 from zotune.study.racing import CHOOSES, RacePlan, plan_race
+from zotune.study.reserving import first_cost
 from zotune.study.studyfile import Complaint
 
 if TYPE_CHECKING:
@@ -47,12 +56,20 @@ def plan_of_race(study: Study) -> RacePlan:
         (study.total or 0) // study.replicates,
         racers.size,
         step=racers.largest_step,
+        first=_most_at_first(racers),
         every=study.report_every,
     )
     if study.search.auto is None and _auto_may_join(study):
         with suppress(ConfigError):  # a total that is too small for one more
             return rungs(auto=True)
     return rungs(auto=bool(study.search.auto))
+
+
+def _most_at_first(racers: Study) -> int:
+    """The most that the first step of any configuration takes."""
+    known = knows_smoothness(located(racers.problem))
+    configs = (c for p in racers.partition[0] for c in racers.extremes(p))
+    return max(first_cost(config, knows_smoothness=known) for config in configs)
 
 
 def _auto_may_join(study: Study) -> bool:

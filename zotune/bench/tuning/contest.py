@@ -15,8 +15,8 @@ from zotune.core.names import RUNNING
 from zotune.loop import Loop
 from zotune.objectives import Objective
 from zotune.study.points import combinations
-from zotune.study.racing import CHOOSES, plan_race
-from zotune.study.reserving import step_cost
+from zotune.study.racing import CHOOSES, RacePlan, plan_race
+from zotune.study.reserving import first_cost, step_cost
 
 RACE, ALONE, AUTO, PAID = "race", "race without auto", "auto", "grid"
 WHOLE, HALF = "hindsight", "hindsight half"
@@ -55,13 +55,22 @@ def _each(case: TuningCase, objective: Objective) -> Iterator[tuple[str, float]]
 
 def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: bool) -> float:
     """The lowest loss of a race of these, with or without the run that chooses everything."""
-    steps = max(step_cost(config) for config in configs)
-    rungs = plan_race(total, len(configs), step=steps, auto=auto)
+    rungs, racers = racing(configs, objective, total, auto=auto)
+    return race(racers, objective, rungs, total).best_loss
+
+
+def racing(
+    configs: Sequence[Config], objective: Objective, total: int, *, auto: bool
+) -> tuple[RacePlan, list[Config]]:
+    """The rungs of a race, and who runs it; the run that chooses everything comes last."""
+    steps, known = max(step_cost(config) for config in configs), objective.L is not None
+    first = max(first_cost(config, knows_smoothness=known) for config in configs)
+    rungs = plan_race(total, len(configs), step=steps, first=first, auto=auto)
     racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
     if rungs.auto is not None:
         settings = CHOOSES | {"budget": rungs.auto, "report_every": rungs.every}
         racers.append(parse_config(settings | {"count": EVALUATIONS}))
-    return race(racers, objective, rungs, total).best_loss
+    return rungs, racers
 
 
 def configurations(case: TuningCase, total: int) -> list[Config]:

@@ -51,7 +51,7 @@ class TotalVerdict:
     @property
     def holds(self) -> bool:
         """Whether the median is not above."""
-        return self.median <= self.against
+        return bool(self.median <= self.against)
 
 
 def verdicts(outcomes: Iterable[TuningOutcome]) -> Iterator[TotalVerdict]:
@@ -117,26 +117,30 @@ def as_records(outcomes: Sequence[TuningOutcome]) -> dict[str, Any]:
     return {"outcomes": [asdict(outcome) for outcome in outcomes], "verdicts": judged}
 
 
+COLUMNS = dict(zip(CONTESTANTS, ("race", "alone", "auto", "grid", "half", "whole"), strict=True))
+"""Contestants in as few letters as a terminal of 80 columns has for them."""
+
+
 def table(outcomes: Sequence[TuningOutcome]) -> Table:
     """Medians over instances, and whether each claim holds."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     instances = max(len(group) for group in by_problem(outcomes).values())
-    title = f"lowest loss above the minimum, medians of {instances} instances, one total each"
-    shown = Table("problem", title=title, pad_edge=False)
-    for column in ("total", *CONTESTANTS):
-        shown.add_column(column, justify="right")
-    for claim in CLAIMS:
-        shown.add_column(f"{claim.contestant} ≤ half", justify="right")
+    totals = ", ".join(f"{total:,}" for total in sorted({o.total for o in outcomes}))
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("problem", no_wrap=True, max_width=12)
+    shown.title = f"lowest loss above the minimum, medians of {instances} instances, total {totals}"
+    for column in (*COLUMNS.values(), *(f"{claim.contestant} ≤" for claim in CLAIMS)):
+        shown.add_column(column, justify="right", no_wrap=True, min_width=6)
     judged = {(v.problem, v.claim.contestant): v for v in verdicts(outcomes)}
     for problem, group in by_problem(outcomes).items():
         middles = (median(outcome.losses[name] for outcome in group) for name in CONTESTANTS)
-        told = (_told(judged[problem, claim.contestant]) for claim in CLAIMS)
-        numbers = (f"{middle:.3g}" for middle in middles)
-        shown.add_row(problem, str(group[0].total), *numbers, *told)
+        holds = (judged[problem, claim.contestant].holds for claim in CLAIMS)
+        told = ("yes" if held else "no" for held in holds)
+        shown.add_row(problem, *(f"{middle:.2g}" for middle in middles), *told)
+    shown.caption = (
+        "alone: a race without auto; half, whole: the best configuration in hindsight with half of "
+        "the total or all of it; ≤: not above half"
+    )
     return shown
-
-
-def _told(verdict: TotalVerdict) -> str:
-    """yes or no, and the ratio."""
-    return f"{'yes' if verdict.holds else 'no'} ×{verdict.ratio:.2g}"
