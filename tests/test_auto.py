@@ -793,3 +793,9 @@ def test_directions_that_no_pair_has_seen_have_the_longer_scale(seed: int, power
         memory.add(s, y)
         lengths.append(float(unseen @ memory.times(unseen, power)))
     assert lengths[1] >= lengths[0] > 0
+
+
+def test_a_seed_below_zero_is_one_for_the_descent_too() -> None:
+    runs = [zotune.minimize(banana, [0.0, 0.0], budget=90, seed=seed) for seed in (-1, -1, 5)]
+    assert torch.equal(runs[0].x, runs[1].x)
+    assert all(run.best_loss < 1e-3 for run in runs)

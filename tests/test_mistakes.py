@@ -129,7 +129,6 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a target of NaN": (minimize(target=float("nan")), "target must be a number, got nan"),
     "a checkpoint of True": (minimize(checkpoint=True), "must be the name of a file, such as"),
-    "a seed below 0": (minimize(seed=-1), "seed must be greater than or equal to 0, got -1"),
     "a report to a number": (minimize(on_report=3), "on_report must be a function of a row, got 3"),
     "blanks in a metric": (minimize(metrics={"my error": f}), "a name of letters, digits and _"),
     "a metric called loss": (minimize(metrics={"loss": f}), "give another, such as my_loss"),

@@ -122,7 +122,7 @@ class Config(BaseModel):
     """Independent runs, as rows of one tensor."""
     replicate: int = Field(0, ge=0)
     """Index of the first."""
-    seed: int = Field(0, ge=0)
+    seed: int = 0
     """Of the directions; configurations with one seed share their draws."""
     workers: int = Field(0, ge=0)
     """Ray workers that share the evaluations of a run; 0: all in one process."""

@@ -110,7 +110,7 @@ def test_lean_memory_has_room_for_no_slots_and_says_so(name: str) -> None:
     if not UPDATES[name].slots:
         Loop(config, Toy())
         return
-    with pytest.raises(ConfigError, match=f"update '{name}' keeps .* set update='sgd'"):
+    with pytest.raises(ConfigError, match=f"update '{name}' keeps .*; set .*update='sgd'"):
         Loop(config, Toy())
 
 

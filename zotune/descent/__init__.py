@@ -69,7 +69,7 @@ class Descent:
         budget: evaluations, never overspent.
         bounds: lower and upper bounds; points and probes stay inside.
         scale: how far coordinates may be expected to move; 1, or their size at the start.
-        seed: of the directions that are drawn.
+        seed: of the directions that are drawn; any whole number.
 
     >>> d = Descent(np.ones(3), budget=200)
     >>> while not d.done:
@@ -89,7 +89,7 @@ class Descent:
     ) -> None:
         x = np.array(x0, dtype=np.float64)
         self.oracle = Oracle(x, budget, bounds)
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed % 2**64)
         self.scale = scale
         self.chosen: dict[str, str] = {}
         """What was chosen, and why."""
