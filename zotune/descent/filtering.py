@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from zotune.descent.gradients import Measured, central, forward
-from zotune.descent.linesearch import Step, search
+from zotune.descent.linesearch import Accepted, search
 from zotune.descent.local import Memory, diagonal_of, typical
 from zotune.descent.noise import succeeded
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
@@ -133,7 +133,7 @@ def filtering(
 
 def along(
     o: Oracle, x: Vector, f: float, g: Vector, free: Mask, memory: Memory, reach: Vector
-) -> Stage[Step | None]:
+) -> Stage[Accepted | None]:
     """Search along −H g."""
     p = np.where(free, -memory.times(g, 1), 0.0)
     if not g @ p < 0:

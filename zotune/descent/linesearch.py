@@ -13,7 +13,7 @@ GROW, SHRINK, SMALLEST = 8.0, 0.1, 1e-10
 
 
 @dataclass
-class Step:
+class Accepted:
     """Where a search ended."""
 
     x: Vector
@@ -31,7 +31,7 @@ def search(
     first: float = 1.0,
     known: float | None = None,
     trials: int = 20,
-) -> Stage[Step | None]:
+) -> Stage[Accepted | None]:
     """Accept f(x + αp) ≤ f + c α gᵀp + 2ε, then follow parabolas while they promise a gain.
 
     Each trial is one evaluation; ``known`` is the value at the first, if it was evaluated before.
@@ -48,7 +48,7 @@ def search(
         bend = value - f - slope * alpha  # of the parabola, times α²
         best = -slope * alpha**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else np.inf
         if value <= f + ARMIJO * alpha * slope + slack and (kept is None or value < kept.f):
-            kept = Step(point, value, alpha)
+            kept = Accepted(point, value, alpha)
             promised = f - value  # gain so far
             if best > 1.8 * alpha:
                 alpha = min(best, GROW * alpha)

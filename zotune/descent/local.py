@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zotune.descent.gradients import Measured, central, forward, telling
-from zotune.descent.linesearch import Step, search
+from zotune.descent.linesearch import Accepted, search
 from zotune.descent.noise import belied, differs, rounding_noise
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
@@ -111,7 +111,7 @@ def follow(
     memory: Memory,
     reach: Vector,
     choice: Choice,
-) -> Stage[Step | None]:
+) -> Stage[Accepted | None]:
     """Try the direction of each power with one evaluation, and search along the best."""
     tried = []
     for e in choice.powers():

@@ -31,7 +31,7 @@ from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run, run_of
 from zotune.runs.sources import Factory, Source, bound_to
 from zotune.runs.stopping import Stop, end_of
-from zotune.runs.watching import Watch
+from zotune.runs.watching import StepWatcher
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
 
@@ -193,7 +193,7 @@ def finish(
         state = loop.init()
         _save_if(checkpoint, loop, state, about, stop)
     save = partial(_save_newest, checkpoint, loop, about=about, stop=stop)
-    loop.watch(Watch(loop, bar, None if checkpoint is None else save))
+    loop.watch(StepWatcher(loop, bar, None if checkpoint is None else save))
     stopped = stop.reason(state)
     while loop.status(state) == RUNNING and not stopped:
         try:

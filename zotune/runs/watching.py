@@ -13,7 +13,7 @@ EVERY, SHARE = 1.0, 0.02
 """Seconds between two checkpoints at least, and the share of a run's time that saving may take."""
 
 
-class Watch:
+class StepWatcher:
     """Called after every step of a loop.
 
     Args:
