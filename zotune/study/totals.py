@@ -20,7 +20,6 @@ from zotune.study.points import (
     setting,
 )
 from zotune.study.racing import CHOOSES, RacePlan, plan_race
-from zotune.study.reserving import first_cost
 from zotune.study.studyfile import Complaint
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def plan_of_race(study: Study) -> RacePlan:
 
 def _most_at_first(racers: Study) -> int:
     """The most that the first step of any configuration takes."""
+    from zotune.study.reserving import first_cost  # with Ray
+
     known = knows_smoothness(located(racers.problem))
     configs = (c for p in racers.partition[0] for c in racers.extremes(p))
     return max(first_cost(config, knows_smoothness=known) for config in configs)
