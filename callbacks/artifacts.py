@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zotune.runs.run import Run
 
-PLACE = "point"
+PLACE, REPORT = "point", "report"
 LARGEST = 256 * 2**20
 """Bytes above which a state stays in its checkpoint."""
 
@@ -30,6 +30,13 @@ def upload_point(client: MlflowClient, run_id: str, checkpoint: str | None) -> s
     if state.stat().st_size > LARGEST:
         return f"too large to be stored here; it is in the checkpoint {state.parent.name}"
     return keep(client, run_id, lambda: client.log_artifact(run_id, str(state), PLACE))
+
+
+def attach_report(client: MlflowClient, run_id: str, folder: Path) -> str:
+    """Store a report with the launch's own run; why not, if it is not."""
+    if not folder.is_dir():
+        return f"there is no {folder.name}"
+    return keep(client, run_id, lambda: client.log_artifacts(run_id, str(folder), REPORT))
 
 
 def keep(client: MlflowClient, run_id: str, store: Callable[[], object]) -> str:
@@ -55,8 +62,8 @@ def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
         run = load_run(path)
         if run.read_weights is None:
             return run
-        weights = run.weights()  # the file goes with the context
-        return replace(run, read_weights=lambda: weights)
+        kept = {best: run.read_weights(best) for best in (False, True)}  # the file goes
+        return replace(run, read_weights=lambda best: kept[best])
 
 
 @contextmanager

@@ -211,9 +211,10 @@ class Journal:
             return {}
         return {LOG10_ETA: math.log10(eta)}
 
-    def close(self) -> Record:
-        """Nothing more comes."""
-        return {"kind": CLOSED, "time": _now()}
+    def close(self, report: str = "") -> Record:
+        """Nothing more comes; a folder beside the spools may hold the launch's report."""
+        told = {"report": report} if report else {}
+        return {"kind": CLOSED, "time": _now(), **told}
 
     def _record(self, trial: Trial, kind: str, **content: Any) -> Record:
         return {"kind": kind, "trial": trial.trial_id, "time": _now(), **content}

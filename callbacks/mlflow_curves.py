@@ -184,10 +184,7 @@ class MLflowCurves(Callback):
             if session.journal.is_open(trial):
                 status = FAILED if trial.status == Trial.ERROR else KILLED
                 session.write(session.journal.end(trial, status))
-        session.write([session.journal.close()])
-        session.finish(self._wait)
-        if said := session.where_to_look():
-            print(said)
+        session.end_or_wait(self._wait)
 
     def _opened(self, trials: list[Trial]) -> Session:
         if self._session is None:

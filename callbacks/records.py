@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
 from zotune.core.names import CHARGED, CHARGED_BEFORE, LOOKED, MINIMUM_KEY
+from zotune.core.settings import flat
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -54,15 +55,6 @@ NOT_OF_THE_STUDY = {
     LOOKED,
 }
 Point = tuple[int, dict[str, float]]
-
-
-def flat(mapping: Mapping[str, Any], separator: str = ".") -> Iterator[tuple[str, Any]]:
-    """Nested keys joined: ``problem.name``."""
-    for key, value in mapping.items():
-        if isinstance(value, Mapping) and value:
-            yield from ((f"{key}{separator}{k}", v) for k, v in flat(value, separator))
-        else:
-            yield str(key), value
 
 
 def clean_key(key: str) -> str:

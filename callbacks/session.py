@@ -9,7 +9,9 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -153,6 +155,21 @@ class Session:
             self._deliverer = deliverer_for(self.uri)
             self._deliverer.deliver(self.spool.folder)
 
+    def end_or_wait(self, seconds: float) -> None:
+        """All trials have ended: end the delivery, unless somebody has more to deliver."""
+        endings = _later.get()
+        if endings is not None:
+            endings.add(self, seconds)
+        else:
+            self.end(seconds)
+
+    def end(self, seconds: float, report: str = "") -> None:
+        """Nothing more comes: wait for the delivery, and say where the curves are."""
+        self.write([self.journal.close(report)])
+        self.finish(seconds)
+        if said := self.where_to_look():
+            print(said)
+
     def finish(self, seconds: float) -> None:
         """Wait for the delivery as long as it moves on, and say what is left.
 
@@ -222,6 +239,42 @@ class Session:
         points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
         trials = {record["trial"] for record in records if "trial" in record}
         return f"{points} curve points of {len(trials)} trials" if points else ""
+
+
+class Endings:
+    """Sessions whose trials have ended, and that wait for what else is to be delivered."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[Session, float]] = []
+
+    def add(self, session: Session, wait: float) -> None:
+        """A session that has all of its trials, and how long its end waits for the delivery."""
+        self._open.append((session, wait))
+
+    def end(self, report: str = "") -> None:
+        """End the delivery of all; a folder of the experiment is attached, if it is named."""
+        while self._open:
+            session, wait = self._open.pop()
+            try:
+                session.end(wait, report)
+            except Exception as error:  # the trials are done, and all of them is kept
+                said = without_credentials(f"{type(error).__name__}: {error}")
+                logger.warning(f"MLflow: the delivery was not ended: {said}")
+
+
+_later: ContextVar[Endings | None] = ContextVar("endings", default=None)
+
+
+@contextmanager
+def ending_later() -> Iterator[Endings]:
+    """Let trials end without waiting for the delivery, which ends with the context or before."""
+    endings = Endings()
+    token = _later.set(endings)
+    try:
+        yield endings
+    finally:
+        _later.reset(token)
+        endings.end()
 
 
 def _shown(spool: Path) -> str:

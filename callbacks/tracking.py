@@ -1,20 +1,20 @@
 """The records of a spool as runs in a tracking store: each point once, whatever is sent again.
 
-A run is found by its tags; what it holds already is read back, and points go out in batches that
-never cut a step in two. Their time is a function of their step, so that a batch whose answer was
-lost changes nothing when it is sent again.
+A run is found by its tags; what it holds already is read back. The time of a point is a function of
+its step, so that points whose answer was lost change nothing when they are sent again.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.colours import COLOUR, colour
+from zotune.callbacks.curve_points import BATCH, send_points
 from zotune.callbacks.launches import runs_of_launch
 from zotune.callbacks.machine_load import end_watch, watch_machine
 from zotune.callbacks.page import plain_page, prepare_page
@@ -26,7 +26,6 @@ from zotune.callbacks.records import (
     RUNNING,
     STARTED,
     SUPERSEDED,
-    Point,
 )
 from zotune.callbacks.spool import (
     ABOUT,
@@ -62,8 +61,8 @@ if TYPE_CHECKING:
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
     from mlflow.tracking import MlflowClient
 
-BATCH, FEW = 1000, 100
-"""The most metrics, and the most params or tags, that a call may carry."""
+FEW = 100
+"""The most params or tags that a call may carry."""
 NOTED_EVERY = 1.0
 """Seconds between two notes of how far a long delivery is, for whoever waits for it."""
 
@@ -186,6 +185,8 @@ class Delivery:
             run.status = KILLED
         records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
+        if records and (report := records[-1].get("report")):
+            attach_report(client, self._summary(client), self.folder.parent.parent / report)
         self._prepare_page(client)
 
     def _prepare_page(self, client: MlflowClient) -> None:
@@ -221,10 +222,9 @@ class Delivery:
         run = self._run(client, trial, records)
         points = [(int(s), v) for r in records if r["kind"] == POINTS for s, v in r["points"]]
         fresh = [(step, values) for step, values in points if step > run.high]
-        for batch in batches(fresh):
-            client.log_batch(run.id, metrics=_metrics(batch, run.start))
-            run.high = batch[-1][0]
-            self.points += len(batch)
+        for sent in send_points(client, run.id, fresh, run.start):
+            run.high = sent[-1][0]
+            self.points += len(sent)
             self.steps += 1
         self._say_nonfinite(client, run, records)
         if records[-1]["kind"] == ENDED:
@@ -316,27 +316,6 @@ class Delivery:
         if run.status != status:
             client.update_run(run.id, status=status)
             run.status = status
-
-
-def batches(points: list[Point]) -> Iterator[list[Point]]:
-    """Points in groups of at most 1000 values; a step is never cut in two."""
-    batch: list[Point] = []
-    size = 0
-    for step, values in points:
-        kept = dict(list(values.items())[:BATCH])
-        if size + len(kept) > BATCH:
-            yield batch
-            batch, size = [], 0
-        batch.append((step, kept))
-        size += len(kept)
-    if batch:
-        yield batch
-
-
-def _metrics(points: list[Point], start: int) -> list[Any]:
-    from mlflow.entities import Metric
-
-    return [Metric(k, v, start + step, step) for step, values in points for k, v in values.items()]
 
 
 def _tracked(run: Run) -> TrackedRun:

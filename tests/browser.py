@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+PR_SET_PDEATHSIG = 1
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -20,6 +23,11 @@ OPTIONS = (
     "--hide-scrollbars",
     "--window-size=1700,1500",
 )
+
+
+def end_with_parent() -> None:
+    """Let the driver, and its browser with it, end when these tests are killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +41,8 @@ def browser() -> Iterator[Chrome]:
     options.binary_location = chromium
     for option in OPTIONS:
         options.add_argument(option)
-    opened = selenium.Chrome(options=options, service=selenium.ChromeService(driver))
+    service = selenium.ChromeService(driver, popen_kw={"preexec_fn": end_with_parent})
+    opened = selenium.Chrome(options=options, service=service)
     yield opened
     opened.quit()
 

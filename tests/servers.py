@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -12,12 +11,14 @@ import time
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from zotune.callbacks.serving import JOBS
+from zotune.core.processes import supervised
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 with warnings.catch_warnings():  # of MLflow's own, when it is imported
@@ -61,7 +62,7 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
-        self.process: subprocess.Popen[bytes] | None = None
+        self._kept = ExitStack()
 
     def start(self) -> None:
         options = {
@@ -72,18 +73,11 @@ class Server:
             "--artifacts-destination": str(self.folder / "artifacts"),
         }
         words = [word for pair in options.items() for word in pair]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", *words],
-            env=os.environ | {JOBS: "false"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        command = [sys.executable, "-m", "mlflow", "server", *words]
+        self._kept.enter_context(supervised(command, env=os.environ | {JOBS: "false"}))
 
     def stop(self) -> None:
-        assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self._kept.close()
 
     def answers(self) -> bool:
         try:

@@ -521,6 +521,24 @@ def test_arrays_can_be_asked_for_by_name() -> None:
         zotune.minimize("quadratic", budget=20, array="numpy")
 
 
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [([1.0, 1.0], np.ndarray), (np.ones(2), np.ndarray), (torch.ones(2), Tensor)],
+)
+def test_a_function_that_says_nothing_is_called_once_a_value_with_what_the_start_is(
+    start: Any, kind: type
+) -> None:
+    calls: list[type] = []
+
+    def f(x):  # type: ignore[no-untyped-def]
+        calls.append(type(x))
+        return float(sum(part**2 for part in x))
+
+    run = zotune.minimize(f, start, budget=20, metrics={"first": lambda x: isinstance(x, kind)})
+    assert calls == [kind] * run.nfev
+    assert run.curve["first"].all()
+
+
 def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
     full = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="align")
     assert full.chosen["q"].startswith("2: the budget covers 200 full blocks")

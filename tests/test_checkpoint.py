@@ -55,6 +55,15 @@ def registered_bowl(shift: float) -> None:
     zotune.objectives.register("moved-bowl")(build)
 
 
+def test_what_is_loaded_lies_where_torch_would_have_put_it(loop: Loop, tmp_path: Path) -> None:
+    save_loop(loop, loop.advance(loop.init()), tmp_path / "state")
+    lane = load_loop(loop, tmp_path / "state")[0].lanes[0]
+    loaded = [getattr(lane, field.name) for field in fields(LaneState)]
+    addresses = [each.data_ptr() for each in loaded if isinstance(each, torch.Tensor)]
+    assert len(addresses) > 5
+    assert all(address % 64 == 0 for address in addresses)
+
+
 def test_a_checkpoint_holds_every_option_of_its_problem_also_those_left_out(tmp_path: Path) -> None:
     registered_bowl(shift=1.0)
     problem, path = {"name": "moved-bowl", "dim": 3}, tmp_path / "state"

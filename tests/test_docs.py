@@ -26,6 +26,7 @@ def test_the_readme_is_short_and_no_python_in_it_is_left_untried() -> None:
     assert PAGE.loose == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGE.scripts)
 def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> None:
     said = run_script(name, PAGE.scripts[name], tmp_path, MLFLOW_TRACKING_URI=store)
@@ -34,6 +35,7 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> Non
     assert "above its start" not in said
 
 
+@pytest.mark.slow
 def test_a_study_of_a_function_of_one_s_own_runs_as_the_readme_says(tmp_path: Path) -> None:
     assert PAGE.files.keys() == {"my_problem.py", "my-study.yaml"}
     for name, text in PAGE.files.items():

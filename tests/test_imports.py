@@ -28,10 +28,6 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield "callbacks", path
 
 
-ABOVE = "zotune.reporting.plots"
-"""What results draw themselves with, when a picture is asked for."""
-
-
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Lines and rooms of all imports, late ones too, but those for the type checker alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -52,7 +48,6 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "LazyModule":
             names = [ast.literal_eval(node.args[0])]
-            names = [name for name in names if name != ABOVE]
         for name in names:
             parts = name.split(".")
             if parts[0] == "zotune" and len(parts) > 1:

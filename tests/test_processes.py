@@ -33,14 +33,18 @@ from zotune.core.processes import supervised
 with supervised(sys.argv[1:]):
     time.sleep(600)
 """
+# Under nohup the signal would be ignored. Short naps, because a signal that falls between Python's
+# check and the system call of a long one would wait for its end.
 ON_TERMINAL = """
-import fcntl, sys, termios, time
+import fcntl, signal, sys, termios, time
 from zotune.core.processes import stoppable
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 fcntl.ioctl(0, termios.TIOCSCTTY)
 try:
     with stoppable():
         print("up", flush=True)
-        time.sleep(600)
+        while True:
+            time.sleep(0.1)
 except KeyboardInterrupt:
     print("written to a terminal that has gone", flush=True)
     sys.exit(130)

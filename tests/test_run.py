@@ -188,6 +188,18 @@ def test_functions_whose_code_uses_numpy_are_called_with_arrays() -> None:
     assert zotune.minimize(g, [1.0, 1.0], budget=40).best_loss < 1e-6
 
 
+@pytest.mark.parametrize("kept", [torch.ones(2, dtype=torch.float64), torch.nn.Linear(2, 1)])
+def test_functions_that_keep_tensors_or_modules_are_called_with_tensors(kept: Any) -> None:
+    kinds = set()
+
+    def f(x):  # type: ignore[no-untyped-def]
+        kinds.add(type(x))
+        return (x**2).sum() if kept is not None else 0.0
+
+    zotune.minimize(f, [1.0, 1.0], budget=20)
+    assert kinds == {torch.Tensor}
+
+
 def test_an_array_that_a_function_fails_with_is_not_evaluated_twice_as_a_tensor() -> None:
     calls = []
 

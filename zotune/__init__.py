@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zotune._version import __version__
+from zotune.core.pictures import provide_pictures
 
 if TYPE_CHECKING:
     from zotune.errors import ZotuneError
@@ -50,6 +51,8 @@ _PACKAGES = {
     *("callbacks", "claims", "directions", "estimators", "language", "objectives", "studies"),
     *("theory", "weights"),
 }
+
+provide_pictures(lambda: import_module("zotune.reporting.plots"))
 
 __all__ = [
     "Minimizer",

@@ -54,7 +54,7 @@ NUMBERS = {
     *("points", "scale", "workers"),
     *("block_bytes", "warmup", "clip", "momentum"),
 }
-FOR_WEIGHTS = ("embedding_rows", "memory")
+FOR_WEIGHTS = ("embedding_rows", "memory", "keep_best")
 """Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
 
 
@@ -144,6 +144,9 @@ class Config(BaseModel):
     """seen: rows that a step's batch does not use are no part of it; all: noise moves them too."""
     memory: str = AUTO
     """fast: one more copy of the trained weights; lean: a part of a layer; auto: by free memory."""
+    keep_best: bool | None = None
+    """Whether the weights with the lowest validation loss are kept beside the last, in memory and
+    in checkpoints; None: where they take at most 64 MiB."""
     curve: bool = False
     """Whether result rows carry their curve points with them, for a callback."""
     diagnostics: bool = False

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,16 @@ def test_no_moment_leaves_a_process(ui: Start, number: int, seconds: float) -> N
     process.send_signal(number)
     assert process.wait(60) == (-number if number == signal.SIGKILL else 130)
     wait_for(lambda: marked(mark) == [])
+
+
+def test_an_interrupt_in_code_that_is_executed_from_text_ends_with_our_exit_code(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "made.py").write_text(
+        "import click\nfrom zotune.cli.group import Group\n"
+        "@click.group(cls=Group)\ndef main():\n    pass\n"
+        "@main.command()\ndef go():\n    exec('raise KeyboardInterrupt')\n"
+        "main(['go'])\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "made"], cwd=tmp_path, check=False)
+    assert done.returncode == 130  # not by SIGINT, which Python has noted

@@ -12,6 +12,7 @@ from ray.tune.experiment import Trial
 from ray.tune.registry import register_trainable
 
 import zotune
+from zotune.callbacks.curve_points import BATCH, batches
 from zotune.callbacks.journal import Journal
 from zotune.callbacks.records import (
     group_of,
@@ -23,7 +24,6 @@ from zotune.callbacks.records import (
 )
 from zotune.callbacks.session import describe
 from zotune.callbacks.summary_run import note_of, rows_of, spending_of, status_of, table_of
-from zotune.callbacks.tracking import BATCH, batches
 from zotune.core.spending import Spending
 
 

@@ -181,7 +181,10 @@ def test_a_finished_run_is_taken_home_from_its_checkpoint(tmp_path: Path) -> Non
     probabilities = load_classifier(tmp_path / "model-0").probabilities(texts)
     assert probabilities.shape == (2, 2)
     run: Any = load_run(trial)
-    assert run.weights().keys() == objective.trained.keys()
+    assert run.weights().keys() == run.weights(best=True).keys() == objective.trained.keys()
+    best = export_run(trial, tmp_path / "best", best=True)
+    assert best.loss == run.best_loss <= rows[-1]["loss"]
+    assert best.accuracy == next(row["accuracy"] for row in rows if row["loss"] == best.loss)
 
 
 def test_a_launch_gives_its_best_trial(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def charts(browser: Chrome, number: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     printed_page: str, browser: Chrome
 ) -> None:
@@ -97,6 +98,7 @@ def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     keep_picture(browser, "mlflow-page")
 
 
+@pytest.mark.slow
 def test_the_plain_address_shows_the_runs_of_the_launch(
     printed_page: str, running_server: Server, browser: Chrome
 ) -> None:
@@ -128,6 +130,7 @@ def test_launches_of_two_studies_stand_side_by_side(
     assert "8 matching runs" in browser.find_element("tag name", "body").text
 
 
+@pytest.mark.slow
 def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: Path) -> None:
     client = open_client(store)
     experiment = client.create_experiment("mine", str(tmp_path))

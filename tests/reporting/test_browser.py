@@ -12,6 +12,7 @@ from tests.browser import keep_picture
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.slow
 WATCH = """window.complaints = [];
 addEventListener("error", e => complaints.push(String(e.message)));
 addEventListener("securitypolicyviolation", e => complaints.push(e.blockedURI));

@@ -248,6 +248,7 @@ def test_a_study_s_claims_are_few_enough_for_its_replicates(name: str) -> None:
     assert len(claims) * 2 / 2**judging <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_run_ends_with_its_verdicts_for_people_and_for_machines(tmp_path: Path) -> None:
     path = good(tmp_path)

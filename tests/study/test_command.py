@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.instrument import plain_study
 from zotune.cli import main
-from zotune.cli.run_command import RunRequest, _conclude
+from zotune.cli.run_command import RunRequest, _conclude, _direct, _drawn
 from zotune.cli.summary import Summary
 from zotune.study.launch import Launch
 
@@ -67,7 +67,10 @@ def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[
     outcome: Any = SimpleNamespace(
         launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
     )
-    _conclude(Summary.of(outcome), RunRequest("mine", report=False), Console(file=out, width=200))
+    summary, request = Summary.of(outcome), RunRequest("mine", report=False)
+    console = Console(file=out, width=200)
+    _conclude(summary, console)
+    _direct(summary, _drawn(summary, request), request, console)
     return out.getvalue().splitlines()
 
 

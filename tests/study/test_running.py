@@ -180,6 +180,11 @@ def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     assert f"report: {folder / 'report' / 'report.html'}" in done.output
     attached = MlflowClient(store).list_artifacts(summary.info.run_id, "report")
     assert {"report/report.html", "report/curves.png"} <= {file.path for file in attached}
+    build(Store.open(store).read("mine", [])).write(tmp_path / "again")
+    for name in ("report.md", "curves.csv", "table.csv"):
+        told, again = ((at / name).read_text() for at in (folder / "report", tmp_path / "again"))
+        differing = [*set(told.splitlines()) ^ set(again.splitlines())]
+        assert not differing  # whether read here or from MLflow
 
 
 @pytest.mark.slow

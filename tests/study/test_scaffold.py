@@ -55,6 +55,7 @@ def run_next(told: str, *options: str) -> dict[str, Any]:
     return dict(json.loads(answer))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_what_init_writes_runs_as_it_is() -> None:
     told = typed("init")

@@ -154,7 +154,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "mine.yaml:10: replicates holds for the whole study; it belongs at the top of the file",
         "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: estimator, q, "
         "directions, difference, mu, update, step, eta, bounds, scale, L, workers, block_bytes, "
-        "schedule, warmup, clip, momentum, embedding_rows, memory, curve, diagnostics",
+        "schedule, warmup, clip, momentum, embedding_rows, memory, keep_best, curve, diagnostics",
         "mine.yaml:12: mu must be greater than 0, got -1",
         "mine.yaml:12: directions 'gausian' is not known (did you mean 'gaussian'?); "
         "known: coordinate, gaussian, orthogonal, rademacher, sphere",

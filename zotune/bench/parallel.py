@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SECONDS = 0.02
 """Of one evaluation."""
 Q, STEPS, DIM = 16, 5, 20
+SECONDS_TO_GATHER = 600.0
+"""For processes that import torch: 64 of them keep two CPUs busy for minutes."""
 OURS = "zotune workers"
 
 
@@ -165,6 +167,7 @@ def _stepping(
     ):
         loop = Loop(config, made)
         serve(pool, loop)
+        pool.gather(SECONDS_TO_GATHER)
         yield _Steps(loop)
 
 

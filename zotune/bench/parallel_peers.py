@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from logging import WARNING, getLogger
 from multiprocessing import get_context
 from typing import Any
 
@@ -57,6 +58,7 @@ def evotorch(fn: Callable[[Tensor], float], workers: int) -> Iterator[Callable[[
 
     core: Any = import_module("evotorch")
     algorithms: Any = import_module("evotorch.algorithms")
+    getLogger("evotorch").setLevel(WARNING)  # it tells of every problem on standard output
     with own_ray(cpus=4):
         problem = core.Problem(
             "min",
@@ -68,7 +70,8 @@ def evotorch(fn: Callable[[Tensor], float], workers: int) -> Iterator[Callable[[
         )
         search = algorithms.SNES(problem, popsize=MEMBERS, stdev_init=0.1)
         yield partial(search.run, GENERATIONS)
-        problem.kill_actors()
+        if workers > 1:
+            problem.kill_actors()
 
 
 def _on_tensor(fn: Callable[[Tensor], float], x: Tensor) -> Tensor:

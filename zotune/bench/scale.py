@@ -65,7 +65,7 @@ class CaseError(ZotuneError, RuntimeError):
 def scale(
     *,
     sizes: tuple[int, ...] = (10, 100, 1000),
-    stock: int = 100,
+    stock: int = 10,
     wide: bool = True,
     on_case: Callable[[str], None] = lambda case: None,
 ) -> Iterator[ScaleFigures]:

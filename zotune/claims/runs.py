@@ -11,6 +11,7 @@ import numpy as np
 from zotune.claims.claim import Tuning
 from zotune.claims.measures import Measure, comparable
 from zotune.claims.signflip import Vector
+from zotune.core.settings import flat
 from zotune.errors import ConfigError
 
 Point = dict[str, Any]
@@ -134,7 +135,7 @@ def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
     """
     groups: dict[Hashable, list[Finals]] = {}
     for nested in runs:
-        run = replace(nested, config=_flat(nested.config))
+        run = replace(nested, config=dict(flat(nested.config)))
         groups.setdefault(_key(run.config, NOT_SEARCHED), []).append(run)
     joined: list[Finals] = []
     rows: list[list[int]] = []
@@ -160,15 +161,6 @@ def _numbers(run: Finals) -> range:
     """The numbers of a run's replicates."""
     first = int(run.config.get("replicate") or 0)
     return range(first, first + len(run.losses))
-
-
-def _flat(config: Mapping[str, Any]) -> Point:
-    """Nested settings with dots in their names: ``problem.dim``."""
-    found: Point = {}
-    for key, value in config.items():
-        inner = _flat(value) if isinstance(value, Mapping) else None
-        found |= {key: value} if inner is None else {f"{key}.{k}": v for k, v in inner.items()}
-    return found
 
 
 def _key(config: Mapping[str, Any], but: Sequence[str]) -> Hashable:

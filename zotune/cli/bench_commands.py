@@ -22,8 +22,10 @@ def _measure(module: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any
     """Run a bench with its progress shown, and print what it found as its module tells it."""
     from rich.console import Console
 
+    from zotune.study.quiet import answer_kept
+
     console = Console(stderr=as_json)
-    with console.status("starting") as status:
+    with answer_kept(as_json), console.status("starting") as status:
         found = list(bench(**sizes, on_case=status.update))
     if as_json:
         as_records = getattr(module, "as_records", _as_records)
@@ -93,7 +95,7 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
     help="Small trials of a study. Repeatable.",
 )
 @click.option(
-    "--stock", default=100, show_default=True, help="The most trials that stock Tune runs, too."
+    "--stock", default=10, show_default=True, help="The most trials that stock Tune runs, too."
 )
 @click.option(
     "--wide/--no-wide",

@@ -35,7 +35,18 @@ class Group(click.Group):
                 click.echo(f"zotune: {line}", err=True)
             sys.exit(BAD_INPUT)
         except KeyboardInterrupt:
+            _forget_interrupt()
             sys.exit(INTERRUPTED)
+
+
+def _forget_interrupt() -> None:
+    """Let ``python -m`` end with our exit code.
+
+    Python notes a KeyboardInterrupt that leaves code which is executed from text, as classes are
+    made by many an import, and then ends by SIGINT though we have handled it. Text that is executed
+    without one takes the note back.
+    """
+    exec("")
 
 
 @click.group(

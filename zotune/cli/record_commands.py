@@ -16,6 +16,7 @@ from zotune.cli.group import examples, main
     "export",
     epilog=examples(
         "zotune export results/tiny-lm -o my-model",
+        "zotune export results/tiny-lm -o my-model --best",
     ),
 )
 @click.argument("source")
@@ -26,8 +27,11 @@ from zotune.cli.group import examples, main
     required=True,
     help="The folder that is written; it must be empty, or not exist.",
 )
+@click.option(
+    "--best", is_flag=True, help="The weights with the lowest validation loss, not the last."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def export_command(source: str, output: Path, as_json: bool) -> None:
+def export_command(source: str, output: Path, best: bool, as_json: bool) -> None:
     """Write the language model of a run as a folder.
 
     Says which function loads it.
@@ -39,7 +43,7 @@ def export_command(source: str, output: Path, as_json: bool) -> None:
 
     from zotune.language import export_run
 
-    exported = export_run(source, output)
+    exported = export_run(source, output, best=best)
     if as_json:
         click.echo(json.dumps(asdict(exported), indent=2, default=str))
         return

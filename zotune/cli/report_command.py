@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,10 +19,7 @@ from zotune.reporting.report import PAGE, Report, build
 from zotune.results.store import LaunchRecord, Store
 from zotune.study.studyfile import SUFFIXES, read_document
 
-if TYPE_CHECKING:
-    from zotune.study.launch import Launch
-
-FOLDER, REPORT = "reports", "report"
+FOLDER = "reports"
 
 
 @dataclass(frozen=True)
@@ -63,14 +60,10 @@ def report(request: ReportRequest) -> None:
         click.echo(f"older launches, for --launch: {', '.join(others[:5])}, or all")
 
 
-def report_on(launch: Launch, tracking_uri: str) -> Path:
-    """Write the report of one launch into its folder, attach it, and return its page."""
-    store = Store.open(tracking_uri)
-    records = store.read(launch.study.name, [launch.id])
-    _require_curves(records)
-    folder = launch.folder / REPORT
-    build(records).write(folder)
-    store.attach(records[0], folder)
+def report_on(launch: LaunchRecord, folder: Path) -> Path:
+    """Write the report of one launch into a folder, and return its page."""
+    _require_curves([launch])
+    build([launch]).write(folder)
     return folder / PAGE
 
 

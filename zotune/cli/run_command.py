@@ -13,11 +13,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zotune.cli.summary import Summary, verdict_table
+from zotune.callbacks.artifacts import REPORT
+from zotune.callbacks.session import ending_later
+from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
 from zotune.core.processes import signals_held, unwrapped_interrupts
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
+from zotune.results.checkpoints import launch_of
 from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
@@ -81,14 +84,19 @@ def run(request: RunRequest) -> int:
     """Run what was asked for, show it, and return the exit code."""
     silence()
     console = Console(stderr=request.as_json)
-    with answer_kept(request.as_json):
-        summary = _summary(request, console)
+    with ending_later() as delivery:  # the report goes to MLflow too, and is drawn meanwhile
+        with answer_kept(request.as_json):
+            summary = _summary(request, console)
+        if not request.as_json:
+            _conclude(summary, console)
+        drawn = _drawn(summary, request)
+        delivery.end(REPORT if drawn.report is not None else "")
     outcome = summary.outcome
     if request.as_json:
-        figure = summary.draw() if request.report else None
-        print(json.dumps(summary.as_dict(figure), indent=2, ensure_ascii=False, default=str))
+        told = summary.as_dict(drawn.figure)
+        print(json.dumps(told, indent=2, ensure_ascii=False, default=str))
     else:
-        _conclude(summary, request, console)
+        _direct(summary, drawn, request, console)
     if outcome.interrupted:
         again = _resume(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -222,7 +230,7 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
 
 def _import_for_report() -> None:
     """What the end of a launch needs and takes seconds, while its trials start."""
-    for module in ("torch", "mlflow.tracking", "zotune.reporting.figures"):
+    for module in ("torch", "pandas", "matplotlib.figure", "zotune.reporting.figures"):
         with suppress(Exception):  # whoever needs it is told
             import_module(module)
 
@@ -252,7 +260,37 @@ def displayed(console: Console, title: str) -> Iterator[None]:
         display.close()
 
 
-def _conclude(summary: Summary, request: RunRequest, console: Console) -> None:
+@dataclass(frozen=True)
+class Drawn:
+    """What was made of a launch for people to look at."""
+
+    figure: Path | None = None
+    report: Path | None = None
+    """The report's page."""
+    why_not: str = ""
+    """Why there is no report."""
+
+
+def _drawn(summary: Summary, request: RunRequest) -> Drawn:
+    """The report of a launch, and its curves as a figure; or why there is none."""
+    outcome = summary.outcome
+    if _all_failed(outcome):
+        return Drawn(why_not="none, because no trial finished")
+    if not request.report:
+        return Drawn(why_not="not made (--no-report)")
+    if request.as_json:
+        return Drawn(summary.draw())
+    from zotune.cli.report_command import report_on
+
+    try:
+        page = report_on(launch_of(outcome, summary.trials), outcome.launch.folder / REPORT)
+    except Exception as error:  # the launch is done, and everything of it is kept
+        return Drawn(summary.draw(), None, f"not made ({str(error) or type(error).__name__})")
+    return Drawn(summary.draw(page.with_name(FIGURE)), page)
+
+
+def _conclude(summary: Summary, console: Console) -> None:
+    """What was found, and what it cost."""
     outcome, launch = summary.outcome, summary.outcome.launch
     verdicts, why_none = summary.verdicts
     if summary.best:
@@ -267,9 +305,14 @@ def _conclude(summary: Summary, request: RunRequest, console: Console) -> None:
     for line in total_lines(launch.study, summary.spending, summary.left_out):
         _say(console, line)
     _say(console, f"records: {from_here(launch.folder)}")
-    if request.report and (figure := summary.draw()) is not None:
-        _say(console, f"figure: {from_here(figure)}")
-    for line in _places(request, outcome):
+
+
+def _direct(summary: Summary, drawn: Drawn, request: RunRequest, console: Console) -> None:
+    """Where to look, and what to type next."""
+    outcome = summary.outcome
+    if drawn.figure is not None:
+        _say(console, f"figure: {from_here(drawn.figure)}")
+    for line in _places(request, outcome, drawn):
         _say(console, line)
     if not outcome.interrupted and not _all_failed(outcome):
         _say(console, f"next: {_next(request, outcome)}")
@@ -293,15 +336,16 @@ def _all_failed(outcome: Outcome) -> bool:
     return 0 < len(outcome.results) == len(outcome.results.errors)
 
 
-def _places(request: RunRequest, outcome: Outcome) -> list[str]:
-    """Where the curves can be looked at, if they went to MLflow; no credentials are shown."""
+def _places(request: RunRequest, outcome: Outcome, drawn: Drawn) -> list[str]:
+    """Where the curves can be looked at; no credentials are shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
     from zotune.callbacks.stores import database_of, resolve_uri, without_credentials
 
+    made = drawn.why_not if drawn.report is None else str(from_here(drawn.report))
     place, store = page_of_launch(outcome.launch.folder), store_of(known_store(outcome.launch))
     if store is None or not place:
-        return []
+        return [f"report: {made}"] if request.report else []
     shown, name = without_credentials(store), outcome.launch.study.name
     usual = not request.tracking_uri and shown == without_credentials(resolve_uri())
     given = [] if usual else ["--tracking-uri", shown]
@@ -309,24 +353,14 @@ def _places(request: RunRequest, outcome: Outcome) -> list[str]:
     database = database_of(store)
     where = shown if database is None else from_here(database)
     page = f"{shown.rstrip('/')}{place}" if is_server(store) else f"{ui} (in MLflow, {where})"
-    if _all_failed(outcome):
-        return [f"page: {page}", "report: none, because no trial finished"]
     again = shlex.join(["zotune", "report", name, *given])
-    if not request.report:
-        return [f"page: {page}", f"report: not made (--no-report); later: {again}"]
-    made = f"report: {_reported(outcome, store)}"
-    return [f"page: {page}", f"{made}; again, or of several launches: {again}"]
-
-
-def _reported(outcome: Outcome, store: str) -> str:
-    """The launch's report, in its folder and with its summary run; or why there is none."""
-    from zotune.callbacks.stores import without_credentials
-    from zotune.cli.report_command import report_on
-
-    try:
-        return str(from_here(report_on(outcome.launch, store)))
-    except Exception as error:  # the launch is done, and everything of it is kept
-        return f"not made ({without_credentials(str(error)) or type(error).__name__})"
+    if _all_failed(outcome):
+        later = ""
+    elif request.report:
+        later = f"; again, or of several launches: {again}"
+    else:
+        later = f"; later: {again}"
+    return [f"page: {page}", f"report: {made}{later}"]
 
 
 def _next(request: RunRequest, outcome: Outcome) -> str:

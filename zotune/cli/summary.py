@@ -6,6 +6,7 @@ told of each instance apart.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -147,11 +148,15 @@ class Summary:
         title = f"best by estimator and q, with {study.budget} {study.count} per trial"
         return best_table(self.best, title, self.searched)
 
-    def draw(self) -> Path | None:
+    def draw(self, same: Path | None = None) -> Path | None:
         """The curves of the best configurations in the launch's folder; None without any.
 
-        Instances of the problem have panels of their own, which name them.
+        Instances of the problem have panels of their own, which name them. Where there is one
+        instance, the report has drawn them already.
         """
+        kept = self.outcome.launch.folder / FIGURE
+        if same is not None and same.is_file():
+            return Path(shutil.copyfile(same, kept))
         from zotune.reporting.figures import curves
 
         options = _differing(self.best)
@@ -166,7 +171,7 @@ class Summary:
         drawing = curves(drawn)
         if len(instances) > MOST_DRAWN:
             drawing.figure.suptitle(f"the first {MOST_DRAWN} of {len(instances)} problems")
-        return drawing.save_as(self.outcome.launch.folder / FIGURE)
+        return drawing.save_as(kept)
 
 
 def _differing(some: Sequence[Configuration]) -> list[str]:

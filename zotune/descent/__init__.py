@@ -37,7 +37,7 @@ from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 
-VERSION = 2
+VERSION = 3
 """Of the points that are asked for. Raise it with every change that asks for others: values told to
 one version mean nothing to another."""
 STARTS = 3
@@ -132,6 +132,7 @@ class Descent:
         """Their values, in order."""
         self._advance(np.asarray(values, dtype=np.float64))
 
+    @np.errstate(over="ignore", invalid="ignore")  # of values near the largest number, or infinite
     def _advance(self, values: Vector | None) -> None:
         try:
             self._points = next(self._stages) if values is None else self._stages.send(values)

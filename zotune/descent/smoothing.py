@@ -2,8 +2,8 @@
 
 A step moves the centre along Σ wᵢ yᵢ, the rank-weighted directions of a Gaussian block: an
 estimate of the natural gradient of E f(x + σy). The radius σ shrinks by the length of the path
-(CSA), the covariance follows the directions that won (rank one and rank μ). Hansen 2016, arXiv
-1604.00772.
+(CSA), the covariance follows the directions that won and leaves those that lost (rank one, rank μ
+with negative weights). Hansen 2016, arXiv 1604.00772.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ def smoothing(
     """At most ``spend`` evaluations; returns the centre and the radius where it stopped."""
     d = o.dim
     n = population or 4 + int(3 * np.log(d))
-    w = np.log((n + 1) / 2) - np.log(np.arange(1, n // 2 + 1))
-    w /= w.sum()
-    mu = 1 / float((w**2).sum())
+    ranks = np.log((n + 1) / 2) - np.log(np.arange(1, n + 1))
+    w, worse = ranks[: n // 2] / ranks[: n // 2].sum(), ranks[n // 2 :]
+    mu, mu_worse = 1 / float((w**2).sum()), float(worse.sum() ** 2 / (worse**2).sum())
     diagonal = d > 300
     c_s, c_c = (mu + 2) / (d + mu + 5), (4 + mu / d) / (d + 4 + 2 * mu / d)
     factor = (d + 2) / 3 if diagonal else 1.0
     c_1 = min(1.0, factor * 2 / ((d + 1.3) ** 2 + mu))
-    c_mu = min(1 - c_1, factor * 2 * (mu - 2 + 1 / mu) / ((d + 2) ** 2 + mu))
+    c_mu = min(1 - c_1, factor * 2 * (mu - 1.75 + 1 / mu) / ((d + 2) ** 2 + mu))
+    definite = (1 - c_1 - c_mu) / (d * c_mu)  # the covariance stays positive
+    total = min(1 + c_1 / c_mu, 1 + 2 * mu_worse / (mu + 2), definite)
+    worse = -total * worse / worse.sum()
     damp = 1 + 2 * max(0.0, np.sqrt((mu - 1) / (d + 1)) - 1) + c_s
     chi = np.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d**2))
     c = np.ones(d) if diagonal else np.eye(d)
@@ -48,7 +51,8 @@ def smoothing(
         points = o.inside(x + sigma * scale * y)
         y = (points - x) / (sigma * scale)
         values = yield from (o.once(points) if o.repeats else o.values(points))
-        best = values.argsort(kind="stable")[: len(w)]
+        order = values.argsort(kind="stable")
+        best, worst = order[: len(w)], order[len(w) :]
         move = w @ y[best]
         x = o.inside(x + sigma * scale * move)
         if o.answer is not None:
@@ -59,11 +63,14 @@ def smoothing(
         length = float(np.linalg.norm(path_s))
         stalled = length / np.sqrt(1 - (1 - c_s) ** (2 * count)) / chi < 1.4 + 2 / (d + 1)
         path_c = (1 - c_c) * path_c + stalled * np.sqrt(c_c * (2 - c_c) * mu) * move
-        keep = 1 - c_1 - c_mu + (0 if stalled else c_1 * c_c * (2 - c_c))
+        keep = 1 - c_1 - c_mu * (1 - total) + (0 if stalled else c_1 * c_c * (2 - c_c))
+        bad = y[worst]
+        lengths = ((bad / np.sqrt(c) if diagonal else bad @ axes / roots) ** 2).sum(axis=1)
+        rank = np.concatenate([w, worse * d / np.maximum(lengths, 1e-300)])
         if diagonal:
-            c = keep * c + c_1 * path_c**2 + c_mu * (w @ y[best] ** 2)
+            c = keep * c + c_1 * path_c**2 + c_mu * (rank @ y[order] ** 2)
         else:
-            c = keep * c + c_1 * np.outer(path_c, path_c) + c_mu * (y[best].T * w) @ y[best]
+            c = keep * c + c_1 * np.outer(path_c, path_c) + c_mu * (y[order].T * rank) @ y[order]
             if count % every == 0:
                 squares, axes = np.linalg.eigh((c + c.T) / 2)
                 roots = np.sqrt(np.maximum(squares, 1e-14 * squares[-1]))

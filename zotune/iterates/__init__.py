@@ -72,6 +72,10 @@ Program = Generator[Request, Answer, Result]
 """A part of the loop: it asks for evaluations and ends with a result."""
 
 
+WeightsReader = Callable[[bool], "dict[str, Tensor]"]
+"""Gives trained parameters by name: the last, or the best if that is asked for."""
+
+
 @dataclass(frozen=True)
 class View:
     """What one step sees of x."""
@@ -204,6 +208,9 @@ class Iterate(Protocol):
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
         """What curves show beside loss, best loss and divergence."""
 
+    def best_at(self, state: LaneState, better: Tensor) -> Tensor:
+        """The best points, where x of some replicates is better than ever."""
+
     def recorded(self, state: LaneState) -> LaneState:
         """The state after a point of its curve has been recorded."""
 
@@ -256,7 +263,7 @@ class Iterate(Protocol):
         """A few characters that tell one start from another, where a checkpoint does not."""
         return ""
 
-    def weights_reader(self) -> Callable[[], dict[str, Tensor]] | None:
+    def weights_reader(self) -> WeightsReader | None:
         """Gives the trained parameters of a module; None where x is a vector."""
         return None
 

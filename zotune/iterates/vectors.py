@@ -252,6 +252,12 @@ class Vectors(Iterate):
             seen["average_loss"] = self._average_loss(state) if known is None else known
         return seen
 
+    def best_at(self, state: LaneState, better: Tensor) -> Tensor:
+        """x of the replicates that are better than ever, and the best points of the others."""
+        if bool(better.all()):
+            return state.x
+        return torch.where(better[:, None], state.x, state.best_x)
+
     def recorded(self, state: LaneState) -> LaneState:
         """What was looked at is of this point alone."""
         return state.but(metrics={}) if state.metrics else state

@@ -6,7 +6,7 @@ holds everything else that evolves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from zotune.iterates import (
     Iterate,
     Request,
     View,
+    WeightsReader,
     iterate_of,
     motion_for,
 )
@@ -45,7 +46,9 @@ from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.scalars import ScalarLog
 from zotune.weights.updating import Updater
 
-WEIGHTS, SLOT = "weights.", "slot."
+WEIGHTS, BEST, SLOT = "weights.", "best.", "slot."
+SMALL = 64 * 2**20
+"""Bytes of trained weights of which the best are kept unless that is decided otherwise."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 
@@ -111,6 +114,8 @@ class Weights(Iterate):
         self._spread = motion.spread
         self.log_is_whole = not motion.remembers
         """Whether all of the log was made under this configuration's directions and update."""
+        self._best: dict[str, Tensor] | None = {} if self._keeps_best() else None
+        """The weights with the lowest validation loss so far, on the CPU; None: not kept."""
         self._at: int | None = None
         """The step whose weights the module holds; None before the first and inside an update."""
 
@@ -235,6 +240,19 @@ class Weights(Iterate):
         """What the last look has seen, and the mean loss of the mini-batches since the last."""
         return {**state.metrics, "train_loss": self._train_loss(state)}
 
+    def best_at(self, state: LaneState, better: Tensor) -> Tensor:
+        """The weights stay in the module; a copy of the best is kept beside it."""
+        if self._best is not None and bool(better.all()):
+            self._best = {
+                name: p.detach().to("cpu", copy=True) for name, p in self.objective.trained.items()
+            }
+        return state.best_x
+
+    def _keeps_best(self) -> bool:
+        if self.config.keep_best is not None:
+            return self.config.keep_best
+        return sum(p.numel() * p.element_size() for p in self.objective.trained.values()) <= SMALL
+
     def recorded(self, state: LaneState) -> LaneState:
         """Mini-batches are counted anew."""
         metrics = {**state.metrics, "train_loss": self._train_loss(state)}
@@ -328,15 +346,21 @@ class Weights(Iterate):
         slots = {SLOT + name: slot for name, slot in self.updater.slots.items()}
         factors = torch.tensor([a for step in self.log for a in step], dtype=torch.float64)
         sizes = torch.tensor([len(step) for step in self.log], dtype=torch.int64)
-        return weights | slots | {"log.factors": factors, "log.sizes": sizes}
+        best = {BEST + name: weight for name, weight in (self._best or {}).items()}
+        return weights | best | slots | {"log.factors": factors, "log.sizes": sizes}
 
     def notes(self) -> dict[str, Any]:
         """Whether the log tells all that was done to the weights."""
         return {"log_is_whole": self.log_is_whole}
 
-    def weights_reader(self) -> Callable[[], dict[str, Tensor]]:
-        """Copies the trained parameters of the module."""
-        return lambda: {name: p.detach().clone() for name, p in self.objective.trained.items()}
+    def weights_reader(self) -> WeightsReader:
+        """Copies the trained parameters of the module, or the best that it had."""
+
+        def read(best: bool) -> dict[str, Tensor]:
+            found = (self._best or {}) if best else self.objective.trained
+            return {name: weight.detach().clone() for name, weight in found.items()}
+
+        return read
 
     def save_beside(self, path: Path) -> None:
         """The scalar log as a file that people can read."""
@@ -367,6 +391,9 @@ class Weights(Iterate):
         for name, slot in self.updater.slots.items():
             if len(tensors.get(SLOT + name, ())) == len(slot):
                 slot.copy_(tensors[SLOT + name])
+        if self._best is not None:
+            named = [name for name in tensors if name.startswith(BEST)]
+            self._best = {name.removeprefix(BEST): tensors[name].to("cpu") for name in named}
         sizes = tensors["log.sizes"].tolist()
         self.log = [part.tolist() for part in torch.split(tensors["log.factors"], sizes)]
         self.log_is_whole = notes["log_is_whole"] and same_draws(self.config, notes["config"])

@@ -34,7 +34,7 @@ class Exported:
     """The function that loads the folder."""
 
 
-def export_run(source: Any, folder: str | Path) -> Exported:
+def export_run(source: Any, folder: str | Path, *, best: bool = False) -> Exported:
     """Write the model of a finished run to a folder, for the function that ``load_with`` names.
 
     Args:
@@ -42,6 +42,7 @@ def export_run(source: Any, folder: str | Path) -> Exported:
             last checkpoint), of a launch (its best trial) or of a study (its newest launch); or
             the id of an MLflow run.
         folder: where the model goes; it must be empty, or not exist.
+        best: take the weights with the lowest validation loss that was looked at, not the last.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -49,10 +50,16 @@ def export_run(source: Any, folder: str | Path) -> Exported:
     require_writable(folder)
     with checkpoint_of(source) as path:
         run = _weights_run(path)
-        objective = _objective(run, path)
+        objective = _objective(run, path, best=best)
         objective.export(folder)
-    last, load_with = run.rows[-1], objective.prepared.load_with
-    return Exported(folder, path, repr(run), last["loss"], last["accuracy"], load_with)
+    row = _best_row(run) if best else run.rows[-1]
+    load_with = objective.prepared.load_with
+    return Exported(folder, path, repr(run), row["loss"], row["accuracy"], load_with)
+
+
+def _best_row(run: Run) -> dict[str, Any]:
+    """The row of the curve whose loss is that of the best weights."""
+    return min(run.rows, key=lambda row: abs(row["loss"] - run.best_loss))
 
 
 def _weights_run(path: Path) -> Run:
@@ -70,8 +77,8 @@ def _no_language_model(path: Path, name: str | None) -> CheckpointError:
     )
 
 
-def _objective(run: Run, path: Path) -> Any:
-    """The model as it was built for the run, with the weights that the run left."""
+def _objective(run: Run, path: Path, *, best: bool) -> Any:
+    """The model as it was built for the run, with the weights that the run left or kept."""
     problem = run.config.problem
     if problem.get("name") != PROBLEM:
         raise _no_language_model(path, problem.get("name"))
@@ -79,7 +86,7 @@ def _objective(run: Run, path: Path) -> Any:
     objective: Any = PROBLEMS[PROBLEM].build(**options)
     was, now = read_header(path)["fingerprint"], objective.fingerprint()
     require_same(path, {key: was.get(key) for key in now}, now)
-    for name, weight in run.weights().items():
+    for name, weight in run.weights(best=best).items():
         objective.trained[name].data.copy_(weight)
     return objective
 

@@ -118,6 +118,7 @@ class Lane:
         if not bool(loss.isfinite().all()):
             raise ObjectiveError(self.iterate.start_error(loss))
         state = self.recorder.looked(state, answer).but(loss=loss, start_loss=loss, best_loss=loss)
+        state = state.but(best_x=self.iterate.best_at(state, loss.isfinite()))
         if not self.iterate.looks_on_grid:
             state = self.recorder.recorded(state, self.recorder.observation(state))
         return (yield from self.adopting(state))

@@ -77,7 +77,7 @@ class Recorder:
         return state.but(
             loss=loss,
             best_loss=torch.where(better, loss, state.best_loss),
-            best_x=_chosen(better, state.x, state.best_x),
+            best_x=self.iterate.best_at(state, better),
         )
 
     def observation(self, state: LaneState, gradient: Tensor | None = None) -> Observation:
@@ -132,8 +132,3 @@ class Recorder:
             best_loss=torch.where(better, lowest, state.best_loss),
             best_x=torch.where(better[:, None], points, state.best_x),
         )
-
-
-def _chosen(better: Tensor, x: Tensor, best_x: Tensor) -> Tensor:
-    """Points of the replicates that are better than ever, and the best ones of the others."""
-    return x if bool(better.all()) else torch.where(better[:, None], x, best_x)

@@ -39,6 +39,8 @@ _ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
 class CallableObjective(Objective):
     """A function of the user's, of one vector or of a batch of them."""
 
+    metrics: Mapping[str, CallableObjective]
+
     def __init__(
         self,
         fn: Callable[[Tensor], Any],
@@ -64,8 +66,8 @@ class CallableObjective(Objective):
         """Whether it is an ``async def``."""
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
         """Whether the function gets numpy arrays; None until its first call has told."""
-        self._guess = _works_on_arrays(fn)
-        """Whether arrays are tried first where nothing is told."""
+        self._guess = _named_in(fn)
+        """Whether arrays are tried first where nothing is told; None for no opinion."""
         self._leaves_alone = False
         """Whether a first call has left its points as they were."""
         self._start = super().start() if start is None else self._checked_start(start)
@@ -74,6 +76,12 @@ class CallableObjective(Objective):
     def points_per_call(self) -> int:
         """One, unless the function takes many, or many calls of it can wait side by side."""
         return super().points_per_call if self.batched or self.awaited else 1
+
+    def prefer_arrays(self) -> None:
+        """Try numpy arrays first, here and in metrics, where the code names no module."""
+        self._guess = True if self._guess is None else self._guess
+        for metric in self.metrics.values():
+            metric.prefer_arrays()
 
     def start(self) -> Tensor:
         """As given, or zero."""
@@ -122,10 +130,10 @@ class CallableObjective(Objective):
     def _called(self, x: Tensor) -> Any:
         """What the user's function answers, called with a tensor or an array.
 
-        A function that says nothing gets a tensor at first, or an array if its code uses numpy; and
-        the other if it fails with that.
+        A function that says nothing gets what its code names, numpy or torch, or else what its
+        caller has preferred; and the other if it fails with that.
         """
-        first = self._guess if self._numpy is None else self._numpy
+        first = bool(self._guess) if self._numpy is None else self._numpy
         try:
             answer = self._called_with(x, arrays=first)
         except (TypeError, RuntimeError, AttributeError) as error:
@@ -209,15 +217,30 @@ def _wants_numpy(fn: Callable[..., Any]) -> bool | None:
     return False if "Tensor" in annotation else None
 
 
-def _works_on_arrays(fn: Callable[..., Any]) -> bool:
-    """Whether the code of a function names numpy or scipy, and not torch."""
+def _named_in(fn: Callable[..., Any]) -> bool | None:
+    """Whether the code of a function uses numpy or scipy (True) or torch; None for neither."""
     code, names = getattr(fn, "__code__", None), getattr(fn, "__globals__", {})
     used = [names[name] for name in getattr(code, "co_names", ()) if name in names]
-    roots = {
-        str(getattr(one, "__module__", None) or getattr(one, "__name__", "")).partition(".")[0]
-        for one in used
-    }
-    return bool(roots & {"numpy", "scipy"}) and "torch" not in roots
+    used += _closed_over(fn)
+    roots = {root for one in used for root in _packages_of(one)}
+    if "torch" in roots:
+        return False
+    return True if roots & {"numpy", "scipy"} else None
+
+
+def _closed_over(fn: Callable[..., Any]) -> list[Any]:
+    """The values that a function keeps from where it was defined."""
+    try:
+        return [cell.cell_contents for cell in getattr(fn, "__closure__", None) or ()]
+    except ValueError:  # a name that has no value yet
+        return []
+
+
+def _packages_of(one: Any) -> set[str]:
+    """The packages that a module, a function or an object's classes come from."""
+    names = [getattr(one, "__module__", None) or getattr(one, "__name__", "")]
+    names += [kind.__module__ for kind in type(one).__mro__]
+    return {str(name).partition(".")[0] for name in names}
 
 
 def _number(result: Any) -> float:
@@ -252,7 +275,7 @@ def objective(
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
     name: str | None = None,
-) -> Objective:
+) -> CallableObjective:
     """Wrap any callable so that zotune can minimise it.
 
     Args:

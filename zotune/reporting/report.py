@@ -91,7 +91,7 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
         title=launches[0].study,
         lead=[line for launch in launches for line in _lead(launch, spending[launch.launch])],
         sections=sections,
-        curves=joined([curve_rows(part, one) for part in parts for one in part.series]),
+        curves=curve_rows(parts),
         table=joined([table_rows(part) for part in parts]),
         verdicts=[verdict for found, _ in verdicts.values() for verdict in found],
         spending=spending,

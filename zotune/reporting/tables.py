@@ -21,7 +21,8 @@ from zotune.results.configurations import (
 )
 from zotune.results.leaders import leaders
 from zotune.results.store import LaunchRecord
-from zotune.results.trial import Trial
+from zotune.results.trial import COUNTERS as COUNTS
+from zotune.results.trial import VALUES, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,13 +61,18 @@ def leader_tables(some: Sequence[Configuration]) -> list[Table]:
             one.name,
             number(one.value),
             one.second,
-            "—" if one.ratio is None else f"{one.ratio:.3g} times",
+            "—" if one.ratio is None else _higher(one.ratio),
         ]
         for one in found
     ]
     over = f", geometric means over {many} instances" if many > 1 else ""
-    columns = ["spent", "lowest", measure, "next", "which is higher by"]
+    columns = ["spent", "lowest", measure, "next", "which is"]
     return [Table(f"Who leads at which budget{over}", columns, rows)]
+
+
+def _higher(ratio: float) -> str:
+    """How far a value is above the lowest one: in per cent, or as a multiple from two on."""
+    return f"{100 * (ratio - 1):.2g} % higher" if ratio < 2 else f"{ratio:.3g} times as high"
 
 
 def best_table(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> Table:
@@ -128,12 +134,26 @@ def progress_table(trials: Iterable[Trial]) -> Table:
     return Table("How far each trial is", ["trial", "spent", "budget", "", "loss"], rows)
 
 
-def curve_rows(part: Part, series: Configuration) -> pd.DataFrame:
-    """The points of a curve, with what tells it from the others."""
-    rows = series.points.rename(columns={"q": "block"})  # q is the setting
-    for at, (key, value) in enumerate(_identity(part, series).items()):
-        rows.insert(at, key, value)
-    return rows
+def curve_rows(parts: Sequence[Part]) -> pd.DataFrame:
+    """The points of all curves, each with what tells its curve from the others."""
+    import pandas as pd
+
+    series = [(part, one) for part in parts for one in part.series]
+    curves = [one.points for _, one in series]
+    which = pd.DataFrame([_identity(part, one) for part, one in series])
+    repeated = which.loc[which.index.repeat([len(points) for points in curves])]
+    points = _in_order(pd.concat(curves, ignore_index=True)).rename(columns={"q": "block"})
+    return pd.concat([repeated.reset_index(drop=True), points], axis=1)  # q is the setting
+
+
+def _in_order(points: pd.DataFrame) -> pd.DataFrame:
+    """Columns in one order, counts as whole numbers: the same wherever the points were read."""
+    known = [key for key in (*COUNTS, *VALUES) if key in points]
+    ordered = points[[*known, *sorted(set(points.columns) - set(known))]]
+    counted = [key for key in COUNTS if key in points]
+    whole = [key for key in counted if (points[key].dropna() % 1 == 0).all()]
+    kinds = {key: "Int64" if points[key].isna().any() else "int64" for key in whole}
+    return ordered.astype(kinds)
 
 
 def _identity(part: Part, series: Configuration) -> dict[str, Any]:
@@ -159,13 +179,17 @@ def table_rows(part: Part) -> pd.DataFrame:
                 "status": one.status,
                 **{key: one.last(key) for key in ENDS},
                 "estimated_L": one.estimated_smoothness,
-                **{key: one.last(key) for key in COUNTERS if key in one.row},
+                **(_counted(one) if "queries" in one.row else {}),
                 **one.metrics,
                 "best": id(one) in chosen,
             }
             for one in part.series
         ]
     )
+
+
+def _counted(one: Configuration) -> dict[str, float]:
+    return {key: one.last(key) or 0.0 for key in COUNTERS}
 
 
 def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from zotune._lazy import LazyModule
 from zotune.callbacks.records import MACHINERY, last_line, numbers_of
+from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
-from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY
+from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.spending import repeated
 from zotune.errors import ConfigError
+from zotune.results.store import LaunchRecord
 from zotune.results.trial import Course, Trial, with_end
 from zotune.study.points import label, place, setting
 
@@ -54,6 +59,24 @@ def from_outcome(outcome: Outcome) -> list[Trial]:
     if outcome.interrupted:
         results = [one for one in results if one.error or (one.metrics or {}).get("status")]
     return [_from_result(result, outcome, keys) for result in results]
+
+
+def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
+    """A launch as a store has it once everything is delivered, with the trials of this process."""
+    launch = outcome.launch
+    return LaunchRecord(
+        study=launch.study.name,
+        launch=launch.id,
+        started=_start(launch.folder) or datetime.fromisoformat(launch.notes["started"]),
+        trials=tuple(sorted(trials, key=lambda trial: (trial.name, trial.id))),
+        file=yaml.safe_load((launch.folder / STUDY_FILE).read_text(encoding="utf-8")),
+    )
+
+
+def _start(folder: Path) -> datetime | None:
+    """When a launch began, as a store is told; None where it is recorded in none."""
+    told = [read_json(spool / ABOUT)["time"] for spool in find_spools(folder / FOLDER)]
+    return datetime.fromtimestamp(min(told) / 1000, UTC) if told else None
 
 
 def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Trial:

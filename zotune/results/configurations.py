@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.core.names import DIVERGED
 from zotune.core.ranking import rank, remarks
-from zotune.results.trial import WHOLE, Trial, flat, is_metric
+from zotune.core.settings import flat
+from zotune.results.trial import WHOLE, Trial, is_metric
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from zotune.callbacks.artifacts import keep
+from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.launches import launch_starts, runs_of_launch
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.core.names import (
@@ -48,13 +48,11 @@ if TYPE_CHECKING:
 
     from zotune.study import Study
 
-PLACE = "report"
-"""Where the report lies among the artifacts of a launch's summary run."""
 ALL = "all"
 """In place of a launch's id: every launch."""
 AT_ONCE = 8
 """Requests on their way at one time; a server is waited for, not computed with."""
-RUNS = 500
+RUNS = 100
 """Runs that one query of a database names."""
 History = dict[str, dict[int, float]]
 """Of each metric, its value at each step."""
@@ -161,8 +159,7 @@ class Store:
         """Store a folder with the launch's own run; why not, if it is not."""
         if record.summary is None:
             return "the launch has no summary run yet"
-        store = partial(self.client.log_artifacts, record.summary, str(folder), PLACE)
-        return keep(self.client, record.summary, store)
+        return attach_report(self.client, record.summary, folder)
 
     def _experiment(self, study: str) -> Experiment:
         found = self.client.get_experiment_by_name(study)
@@ -231,21 +228,39 @@ def _from_server(client: MlflowClient, run: Run) -> History:
 
 def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
     """Plain rows; MLflow's own reading makes two objects of each, and takes 40 times as long."""
+    found: dict[str, History] = {run_id: {} for run_id in ids}
+    for at in range(0, len(ids), RUNS):
+        twice = _read_rows(store, ids[at : at + RUNS], found, in_order=False)
+        if twice:
+            _read_rows(store, sorted(twice), found, in_order=True)
+    return list(found.values())
+
+
+def _read_rows(
+    store: SqlAlchemyStore, ids: Sequence[str], found: dict[str, History], *, in_order: bool
+) -> set[str]:
+    """Read the curves of runs; returns those that have several values at one step.
+
+    Of these the one that was logged last counts. Order takes the database twice the time, and runs
+    that we have logged have one value a step.
+    """
     from mlflow.store.tracking.dbmodels.models import SqlMetric
     from sqlalchemy import select
 
-    metric: Any = SqlMetric
-    found: dict[str, History] = {run_id: {} for run_id in ids}
+    metric: Any = SqlMetric.__table__.c
+    wanted = select(metric.run_uuid, metric.key, metric.step, metric.value, metric.is_nan)
+    wanted = wanted.where(metric.run_uuid.in_(ids), ~metric.key.startswith(FINAL))
+    if in_order:
+        wanted = wanted.order_by(metric.timestamp, metric.step, metric.value)
+    twice: set[str] = set()
     with store.ManagedSessionMaker() as session:
-        for at in range(0, len(ids), RUNS):
-            wanted = (
-                select(metric.run_uuid, metric.key, metric.step, metric.value, metric.is_nan)
-                .where(metric.run_uuid.in_(ids[at : at + RUNS]), ~metric.key.startswith(FINAL))
-                .order_by(metric.timestamp, metric.step, metric.value)
-            )
-            for run_id, key, step, value, is_nan in session.execute(wanted):
-                found[run_id].setdefault(key, {})[step] = nan if is_nan else value
-    return list(found.values())
+        cursor = session.connection().execute(wanted).cursor  # its own rows cost as much again
+        for run_id, key, step, value, is_nan in cursor.fetchall():
+            curve = found[run_id].setdefault(key, {})
+            if step in curve:
+                twice.add(run_id)
+            curve[step] = nan if is_nan else value
+    return twice
 
 
 def _trial(run: Run, history: History) -> Trial:
@@ -272,7 +287,9 @@ def _curve(history: History) -> pd.DataFrame:
     if "loss" not in history:
         return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
     values = {"loss_std": dict.fromkeys(history["loss"], 0.0), **history}
-    return pd.DataFrame(values).sort_index().rename_axis("spent").reset_index()
+    steps = sorted(set().union(*values.values()))
+    columns = {key: [curve.get(step, nan) for step in steps] for key, curve in values.items()}
+    return pd.DataFrame({"spent": steps, **columns})
 
 
 def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -133,12 +133,3 @@ def with_end(curve: pd.DataFrame, row: Mapping[str, Any], status: str) -> pd.Dat
         curve = pd.concat([curve, pd.DataFrame([last])], ignore_index=True)
         curve = curve.sort_values("spent", ignore_index=True)
     return curve[curve["spent"] <= end] if status == DIVERGED else curve
-
-
-def flat(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their dotted names."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value

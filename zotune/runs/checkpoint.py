@@ -21,12 +21,14 @@ from zotune.core.curve import Curve
 from zotune.core.state import LaneState, State
 from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError
-from zotune.iterates.weights import WEIGHTS
+from zotune.iterates.weights import BEST, WEIGHTS
 from zotune.loop import Loop
 from zotune.runs.old_defaults import defaults_2
 from zotune.runs.old_formats import from_format_1, from_format_2
 
 FORMAT = 3
+ALIGNMENT = 64
+"""Bytes that the addresses of torch's own tensors are a multiple of."""
 _PLAIN = ("steps", "lost", "q", "looked")
 _NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
 _TENSORS = [
@@ -84,15 +86,25 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
 
 def load_state(path: Path) -> tuple[State, dict[str, Any]]:
     """Read a state, without weights, and the notes saved with it."""
-    header, tensors = read(path, without=WEIGHTS)
+    header, tensors = read(path, without=(WEIGHTS, BEST))
     return _state(path, header, tensors), header["notes"]
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The trained parameters in a checkpoint, by name."""
+def read_weights(path: Path, *, best: bool = False) -> dict[str, Tensor]:
+    """The trained parameters in a checkpoint, by name; none where the best were not kept."""
+    prefix = BEST if best else WEIGHTS
     with safe_open(path, framework="pt") as file:
-        names = [name for name in file.keys() if name.startswith(WEIGHTS)]  # noqa: SIM118
-        return {name.removeprefix(WEIGHTS): file.get_tensor(name) for name in names}
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+        return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor where torch would have put it; a file's may lie at any address.
+
+    Some processors sum products in another order from there, and a resumed run would differ from an
+    unbroken one in its last digits.
+    """
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -116,7 +128,7 @@ def charged_in(path: Path) -> int:
 
 
 def read(
-    path: Path, *, device: str = "cpu", without: str | None = None
+    path: Path, *, device: str = "cpu", without: str | tuple[str, ...] | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a checkpoint, of an older format as of this one.
 
@@ -136,7 +148,7 @@ def read(
                 for name in file.keys()  # noqa: SIM118
                 if without is None or not name.startswith(without)
             ]
-            tensors = {name: file.get_tensor(name) for name in names}
+            tensors = {name: aligned(file.get_tensor(name)) for name in names}
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise CheckpointError(
             f"{path} is not a whole zotune checkpoint ({error}); "

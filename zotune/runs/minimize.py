@@ -311,7 +311,10 @@ def as_objective(
     fn = target if data is None else bound_to(target, data)
     name = Source(target, 1).name
     options: dict[str, Any] = told | {"name": name}
-    return as_objective(objective(fn, dimension_of(x0), **options))
+    wrapped = objective(fn, dimension_of(x0), **options)
+    if not isinstance(x0, torch.Tensor):
+        wrapped.prefer_arrays()
+    return as_objective(wrapped)
 
 
 def require_exceptions(failures: Any) -> None:

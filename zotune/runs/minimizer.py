@@ -21,6 +21,7 @@ from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
 from zotune.objectives.checks import short
+from zotune.runs.checkpoint import aligned
 from zotune.runs.old_defaults import config_of_format_2
 from zotune.runs.run import Run, run_of
 from zotune.runs.stopping import end_of
@@ -240,7 +241,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {})["zotune.minimizer"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: aligned(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise CheckpointError(
             f"{path} is not a whole Minimizer ({error}); it should be a file that save wrote"

@@ -74,6 +74,7 @@ DEFAULTS_1: Mapping[str, Any] = {
     "workers": 0,
     "embedding_rows": "seen",
     "memory": "auto",
+    "keep_best": None,
     "curve": False,
     "diagnostics": False,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from zotune._lazy import LazyModule
 from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.curve import above, rows_on_grid
 from zotune.core.grid import budget_grid
 from zotune.core.names import RUNNING
+from zotune.core.pictures import pictures
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
+from zotune.iterates import WeightsReader
 from zotune.runs.checkpoint import load_state, read_weights
 from zotune.runs.lookup import last_checkpoints
 from zotune.runs.stopping import end_at
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from zotune.loop import Loop
     from zotune.reporting.drawing import Drawing
-
-plots: Any = LazyModule("zotune.reporting.plots")
-"""Draws results; it stands above this package, and is imported when a picture is asked for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,8 +56,8 @@ class Run:
     """Evaluations without a finite value: inf, NaN, or an exception named in ``failures``."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """What the run has chosen and why, where that was left to it."""
-    read_weights: Callable[[], dict[str, Tensor]] | None = None
-    """Reads the weights of a model's run."""
+    read_weights: WeightsReader | None = None
+    """Reads the last weights of a model's run, or the best."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -119,18 +117,28 @@ class Run:
         Args:
             measure: gap, loss or grad_norm2; the gap where the minimum is known unless given.
         """
-        drawing: Drawing = plots.plot_runs([self], measure=measure)
+        drawing: Drawing = pictures().plot_runs([self], measure=measure)
         return drawing
 
     def _repr_html_(self) -> str:
         """In a notebook: what came out, what was chosen, and the curve."""
-        return str(plots.run_html(self))
+        return str(pictures().run_html(self))
 
-    def weights(self) -> dict[str, Tensor]:
-        """The trained parameters by name, as the run left them; load them with ``strict=False``."""
+    def weights(self, *, best: bool = False) -> dict[str, Tensor]:
+        """The trained parameters by name, as the run left them; load them with ``strict=False``.
+
+        Args:
+            best: those with the lowest validation loss that was looked at, ``best_loss``.
+        """
         if self.read_weights is None:
             raise ZotuneError("this run is over vectors and has no weights; take x, or best_x")
-        return self.read_weights()
+        found = self.read_weights(best)
+        if not found:
+            raise ZotuneError(
+                "this run has kept its last weights only; set keep_best=True for the best, which "
+                "are kept by themselves up to 64 MiB"
+            )
+        return found
 
     def __repr__(self) -> str:
         c = self.config
@@ -193,7 +201,7 @@ def load_run(source: Any) -> Run:
 def run_at(path: Path) -> Run:
     """The run in a checkpoint."""
     state, notes = load_state(path)
-    reader = (lambda: read_weights(path)) if "log_is_whole" in notes else None
+    reader = (lambda best: read_weights(path, best=best)) if "log_is_whole" in notes else None
     config = Config(**notes["config"])
     chosen = notes.get("chosen", {})
     end = notes.get("end") or end_at(config, state, notes["status"], chosen)

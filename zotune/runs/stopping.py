@@ -167,7 +167,8 @@ def _end_of(config: Config, state: State, status: str) -> str:
     ledger = state.ledger
     left = config.budget - (ledger.evaluations if config.count == EVALUATIONS else ledger.queries)
     rest = f", but for {left} that cover no whole block" if left else ""
-    return f"the budget of {config.budget} {config.count} was spent{rest}"
+    unit = config.count.removesuffix("s") if config.budget == 1 else config.count
+    return f"the budget of {config.budget} {unit} was spent{rest}"
 
 
 def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) -> bool:

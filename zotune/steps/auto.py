@@ -55,7 +55,8 @@ def auto(line: Line) -> Search:
             if value >= best_value:
                 break
             best, best_value = eta, value
-            farther = minimum > FARTHER * eta and (not known or line.natural is not None)
+            free = line.natural is not None and not line.sees_batches
+            farther = minimum > FARTHER * eta and (free or not known)
             if not farther or trial == TRIALS - 1:
                 break
             eta = min(minimum, LONGEST * eta)

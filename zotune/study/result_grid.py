@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ray.tune import ResultGrid
 
 from zotune._lazy import LazyModule
+from zotune.core.pictures import pictures
 
 if TYPE_CHECKING:
     from zotune.reporting.drawing import Drawing
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from zotune.runs.run import Run
 else:
     runs = LazyModule("zotune.runs.run")
-
-plots: Any = LazyModule("zotune.reporting.plots")
-"""Draws results; it stands above this package, and is imported when a picture is asked for."""
 
 
 class StudyResults(ResultGrid):
@@ -35,12 +33,12 @@ class StudyResults(ResultGrid):
 
     def plot(self) -> Drawing:
         """Curves of the best of each estimator and q, in the report's style."""
-        drawing: Drawing = plots.plot_results(self._runs())
+        drawing: Drawing = pictures().plot_results(self._runs())
         return drawing
 
     def _repr_html_(self) -> str:
         """In a notebook: the best of each estimator and q, and their curves."""
-        return str(plots.results_html(self._runs()))
+        return str(pictures().results_html(self._runs()))
 
     def _runs(self) -> Iterator[Run]:
         for at in range(len(self)):
