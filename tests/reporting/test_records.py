@@ -16,14 +16,16 @@ from tests.instrument import minimize
 from tests.reporting.conftest import PROBLEM, STUDY, Recorded
 from tests.solo import untimed
 from zotune.callbacks.launches import found_runs, launch_starts
+from zotune.callbacks.spool import Spool
 from zotune.claims import Claim, Tuning
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.objectives import complete_problem
 from zotune.results.checkpoints import from_checkpoint, from_run
 from zotune.results.configurations import best, best_trial, configurations, pool
+from zotune.results.spools import spooled_in
 from zotune.results.store import Store, _from_server, histories
-from zotune.results.trial import Course, Trial
+from zotune.results.trial import Course, Trial, curve_of
 from zotune.results.verdicts import verdicts_on
 from zotune.runs.lookup import last_checkpoints
 
@@ -78,6 +80,33 @@ def test_checkpoints_and_mlflow_give_the_same_records_and_so_the_same_results(
     spent = [Spending.of((trial.config, trial.row) for trial in t) for t in (read, launch.trials)]
     assert spent[0] == spent[1]
     assert zotune.load_run(folder).config.q == best_trial(launch.trials).config["q"]
+
+
+def test_a_spool_gives_the_curves_that_mlflow_has(recorded: Recorded) -> None:
+    (launch,) = Store.open(recorded.uri).read("mine")
+    folder = Path(recorded.uri.removeprefix("sqlite:///")).parent / "mine" / recorded.second
+    spooled = spooled_in(folder)
+    assert spooled.keys() == {trial.id for trial in launch.trials}
+    for trial in launch.trials:
+        mine = spooled[trial.id]
+        assert mine.is_whole
+        assert (mine.losses, mine.minimum) == (trial.course.losses, trial.course.minimum)
+        curve = curve_of(mine.history)
+        assert set(curve) == set(trial.course.curve)
+        for column in curve:
+            assert curve[column].tolist() == trial.course.curve[column].tolist()
+
+
+def test_a_spool_without_the_start_or_the_end_of_a_curve_is_not_whole(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "curves" / "a", {"launch_id": "a"})
+    begun = {"kind": "points", "trial": "begun", "points": [[0, {"loss": 2.0}]]}
+    later = {"kind": "points", "trial": "later", "points": [[8, {"loss": 1.0}]]}
+    ended = {"losses": [1.0], "minimum": None}
+    spool.append(begun, later | ended, begun | {"trial": "twin"} | ended)
+    spool.append({"kind": "superseded", "trial": "twin"})
+    spool.close()
+    found = spooled_in(tmp_path)
+    assert {trial: one.is_whole for trial, one in found.items()} == {"begun": False, "later": False}
 
 
 def test_the_query_of_a_database_finds_what_a_server_would_be_asked_for(

@@ -230,7 +230,7 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
 
 def _import_for_report() -> None:
     """What the end of a launch needs and takes seconds, while its trials start."""
-    for module in ("torch", "pandas", "matplotlib.figure", "zotune.reporting.figures"):
+    for module in ("pandas", "matplotlib.figure", "zotune.reporting.figures"):
         with suppress(Exception):  # whoever needs it is told
             import_module(module)
 

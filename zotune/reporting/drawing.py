@@ -25,6 +25,8 @@ STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 9,
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
     "axes.titlesize": 10,
     "axes.labelsize": 9,
     "axes.spines.top": False,
@@ -119,8 +121,10 @@ class Drawing:
             return
         with styled():
             self.figure.set_dpi(72)  # as an SVG is written
-            self.figure.draw_without_rendering()
-            self.figure.set_layout_engine("none")
+            layout = self.figure.get_layout_engine()
+            if layout is not None:
+                layout.execute(self.figure)
+            self.figure.set_layout_engine(None)  # with "none", a file is drawn twice
         self._settled = True
 
     @cached_property

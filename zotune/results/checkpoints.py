@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,9 @@ from zotune.config import Config, parse_config
 from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.spending import repeated
 from zotune.errors import ConfigError
+from zotune.results.spools import Spooled, spooled_in
 from zotune.results.store import LaunchRecord
-from zotune.results.trial import Course, Trial, with_end
+from zotune.results.trial import Course, Trial, curve_of, with_end
 from zotune.study.points import label, place, setting
 
 if TYPE_CHECKING:
@@ -55,10 +56,11 @@ def from_checkpoint(path: Path) -> Trial:
 def from_outcome(outcome: Outcome) -> list[Trial]:
     """The trials of a launch, as Tune has left them; without those that have no result yet."""
     keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
+    spooled = cache(partial(spooled_in, outcome.launch.folder))
     results = [outcome.results[at] for at in range(len(outcome.results))]
     if outcome.interrupted:
         results = [one for one in results if one.error or (one.metrics or {}).get("status")]
-    return [_from_result(result, outcome, keys) for result in results]
+    return [_from_result(result, outcome, keys, spooled) for result in results]
 
 
 def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
@@ -79,7 +81,12 @@ def _start(folder: Path) -> datetime | None:
     return datetime.fromtimestamp(min(told) / 1000, UTC) if told else None
 
 
-def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Trial:
+def _from_result(
+    result: tune.Result,
+    outcome: Outcome,
+    keys: list[str],
+    spooled: Callable[[], Mapping[str, Spooled]],
+) -> Trial:
     folder = Path(result.path).name
     metrics, study = dict(result.metrics or {}), outcome.launch.study
     config, failed = _complete(result.config or {}), result.error is not None
@@ -93,13 +100,21 @@ def _from_result(result: tune.Result, outcome: Outcome, keys: list[str]) -> Tria
         status = INTERRUPTED if outcome.interrupted else STOPPED_EARLY
     row = _values(metrics) | {"repeated": _repeated(metrics, Path(result.path))}
     shown = [*keys, *(["replicate"] if config.get("replicate") else [])]
+    trial_id = str(metrics.get("trial_id") or folder.rsplit("_", 2)[0])
+
+    def load() -> Course:
+        known = spooled().get(trial_id)
+        if known is None or not known.is_whole:
+            return _course_of_result(result, row)
+        return Course(with_end(curve_of(known.history), row, status), known.losses, known.minimum)
+
     return Trial(
-        id=str(metrics.get("trial_id") or folder.rsplit("_", 2)[0]),
+        id=trial_id,
         name=label({key: setting(config, key) for key in shown}),
         status=FAILED if failed else status,
         config=config,
         row=row,
-        load=partial(_course_of_result, result, row),
+        load=load,
         error=last_line(str(result.error)) if failed else "",
     )
 

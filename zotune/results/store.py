@@ -38,7 +38,7 @@ from zotune.core.names import (
 )
 from zotune.errors import ConfigError, unknown
 from zotune.objectives import PROBLEMS
-from zotune.results.trial import Course, Trial, with_end
+from zotune.results.trial import Course, History, Trial, curve_of, with_end
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +54,6 @@ AT_ONCE = 8
 """Requests on their way at one time; a server is waited for, not computed with."""
 RUNS = 100
 """Runs that one query of a database names."""
-History = dict[str, dict[int, float]]
-"""Of each metric, its value at each step."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +262,7 @@ def _read_rows(
 
 
 def _trial(run: Run, history: History) -> Trial:
-    tags, curve = run.data.tags, _curve(history)
+    tags, curve = run.data.tags, curve_of(history)
     status = RUNNING if run.info.status == "RUNNING" else tags.get(STATUS_TAG, FINISHED)
     row = _row(run, curve)
     whole = with_end(curve, row, status)
@@ -278,18 +276,6 @@ def _trial(run: Run, history: History) -> Trial:
         error=tags.get(ERROR_TAG, ""),
         run_id=run.info.run_id,
     )
-
-
-def _curve(history: History) -> pd.DataFrame:
-    """All points of a run."""
-    import pandas as pd
-
-    if "loss" not in history:
-        return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
-    values = {"loss_std": dict.fromkeys(history["loss"], 0.0), **history}
-    steps = sorted(set().union(*values.values()))
-    columns = {key: [curve.get(step, nan) for step in steps] for key, curve in values.items()}
-    return pd.DataFrame({"spent": steps, **columns})
 
 
 def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:

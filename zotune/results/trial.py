@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from zotune.core.names import COMPLETE, DIVERGED, FAILED, FINISHED
@@ -28,6 +29,10 @@ VALUES = (
 )
 ABOUT_L = ("L", "L_estimated")
 """What the rows of every trial of ours may hold; anything else is a metric of its own."""
+
+
+History = dict[str, dict[int, float]]
+"""Of each metric, its value at each step."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,18 @@ class Trial:
 def is_metric(name: str) -> bool:
     """Whether a value is one that a trial reports besides losses and counters."""
     return name not in (*COUNTERS, *VALUES, *ABOUT_L)
+
+
+def curve_of(history: History) -> pd.DataFrame:
+    """All points of a trial, NaN where a metric has none."""
+    import pandas as pd
+
+    if "loss" not in history:
+        return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
+    values = {"loss_std": dict.fromkeys(history["loss"], 0.0), **history}
+    steps = sorted(set().union(*values.values()))
+    columns = {key: [curve.get(step, nan) for step in steps] for key, curve in values.items()}
+    return pd.DataFrame({"spent": steps, **columns})
 
 
 def with_end(curve: pd.DataFrame, row: Mapping[str, Any], status: str) -> pd.DataFrame:

@@ -1,0 +1,49 @@
+"""Curves as the spool of a launch holds them: what MLflow is told, before it is delivered.
+
+They are plain numbers. The same curves in checkpoints are tensors, whose reading begins with the
+import of torch, a second of every command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zotune.callbacks.records import POINTS, SUPERSEDED
+from zotune.callbacks.spool import FOLDER, Record, find_spools, read_records
+from zotune.core.names import LOSSES_KEY, MINIMUM_KEY
+from zotune.results.trial import History
+
+
+@dataclass
+class Spooled:
+    """What the records of one trial say."""
+
+    history: History = field(default_factory=dict)
+    losses: tuple[float, ...] | None = None
+    minimum: float | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has the curve from its start to its end."""
+        return self.losses is not None and 0 in self.history.get("loss", {})
+
+    def add(self, record: Record) -> None:
+        """Take the points of a record."""
+        for step, values in record["points"]:
+            for key, value in values.items():
+                self.history.setdefault(key, {})[int(step)] = value
+        if LOSSES_KEY in record:
+            self.losses, self.minimum = tuple(record[LOSSES_KEY]), record[MINIMUM_KEY]
+
+
+def spooled_in(folder: Path) -> dict[str, Spooled]:
+    """The trials that the spools of a launch know, by their ids."""
+    found: dict[str, Spooled] = {}
+    for spool in find_spools(folder / FOLDER):
+        for record in read_records(spool)[0]:
+            if record["kind"] == SUPERSEDED:
+                found.pop(record["trial"], None)
+            elif record["kind"] == POINTS:
+                found.setdefault(record["trial"], Spooled()).add(record)
+    return found
