@@ -162,6 +162,4 @@ def plan_command(
         return
     from rich.console import Console
 
-    Console().print(render(found))
-    if fastest is not None:
-        Console().print(f"\n[bold]By the clock[/]\n  {fastest}")
+    Console().print(render(found, fastest))
