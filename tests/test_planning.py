@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from rich.console import Console
 
 from tests.instrument import minimize, plan
+from zotune.cli import main
 from zotune.core.budget import COUNTS, Budget, Ledger
 from zotune.core.differences import DIFFERENCES, get_difference
 from zotune.directions import DIRECTIONS
@@ -428,6 +430,26 @@ def test_a_plan_leads_with_what_loses_nothing_and_with_what_it_takes() -> None:
     text = text_of(found, width=400)
     assert text.startswith(first)
     assert found.own_study in text
+
+
+def test_no_block_is_advised_that_comes_with_a_caution() -> None:
+    """Solving for a full Gaussian block magnifies errors: the note says so, the advice follows."""
+    found = plan(1000, 20_000)
+    assert any("q ≤ 900" in note for note in found.notes)
+    assert found.advice[0].endswith("Begin with q = 500, 40 steps.")
+    assert "q = 1000, 20 steps" in plan(1000, 20_000, directions="orthogonal").advice[0]
+
+
+def test_the_clock_is_told_where_a_second_a_call_would_be_supposed() -> None:
+    question = {"dim": 1000, "budget": 20_000}
+    asked = ["plan", *(f"--{key}={value}" for key, value in question.items())]
+    done = CliRunner().invoke(main, [*asked, "--workers", "8", "--seconds-per-query", "5"])
+    told = " ".join(done.output.split())
+    assert "if each takes a second" not in told
+    lead, _, _ = told.partition("The bound itself")
+    assert "By the clock, with 8 workers and 5 s a call of f, align with q = 999" in lead
+    assert "the budget takes 3.5 hours, workers idle for 0%" in lead
+    assert "if each takes a second" in " ".join(CliRunner().invoke(main, asked).output.split())
 
 
 def test_a_budget_of_too_few_steps_is_said_to_be_so() -> None:

@@ -44,6 +44,8 @@ OF_BLOCKS = (
 )
 """Settings of steps along blocks of directions. The descent that chooses everything by itself does
 not use them, so a value other than the default asks for steps along blocks."""
+NOT_TYPED = ("problem", "replicate", "curve")
+"""Settings that are told elsewhere, or by others than users."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 FAST, LEAN = "fast", "lean"
@@ -341,7 +343,6 @@ _ELSEWHERE |= {
     for key in ("batched", "dtype", "device", "optimum", "start")
 }
 """Names that people know from other libraries, and what to say of them."""
-_NOT_TYPED = ("problem", "replicate", "curve")
 _OF_MINIMIZE = (
     *("target", "ftol", "xtol", "seconds", "failures", "checkpoint", "progress", "metrics"),
     *("data", "array", "on_report", "worker"),
@@ -359,7 +360,7 @@ def describe(problem: Mapping[str, Any]) -> str:
         case "missing":
             return f"{key} is missing; give {key}=…"
         case "extra_forbidden":
-            fields = [name for name in Config.model_fields if name not in _NOT_TYPED]
+            fields = [name for name in Config.model_fields if name not in NOT_TYPED]
             hint = _ELSEWHERE.get(key) or nearest(key, (*fields, *_OF_MINIMIZE))
             return f"{key!r} is not a setting{hint or '; settings: ' + ', '.join(fields)}"
         case _:

@@ -1,4 +1,4 @@
-"""One registry for estimators, directions and problems: a file in the package is an entry."""
+"""One registry for all that can be named: estimators, updates, problems; a file is an entry."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from typing import TypeVar
 from zotune.errors import DuplicateNameError, unknown
 
 T = TypeVar("T")
+
+
+def summary_of(code: object) -> str:
+    """What an entry is, in the first line of its docstring."""
+    return (code.__doc__ or "").strip().split("\n")[0]
 
 
 class Registry(Mapping[str, T]):

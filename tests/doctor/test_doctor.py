@@ -6,7 +6,9 @@ import json
 import re
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +16,7 @@ from click.testing import CliRunner
 from zotune.cli import main
 from zotune.clusters.tokens import TOKEN, TOKEN_PATH
 from zotune.doctor import machine, services
-from zotune.doctor.command import CHECKS, outcome, show
+from zotune.doctor.command import CHECKS, facts, outcome, show
 from zotune.doctor.fact import Fact
 
 FINE = Fact("CPUs", "ok", "2", "Two trials run at a time. " * 5)
@@ -75,6 +77,38 @@ def test_no_color_turns_colours_off(
         monkeypatch.setenv(key, value)
     show([FINE, BAD], as_json=False)
     assert bool(COLOUR.search(capsys.readouterr().out)) is coloured
+
+
+def test_facts_are_shown_as_they_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """A check that waits for an import or for the network keeps nobody before an empty screen."""
+    shown = []
+
+    def found() -> Iterator[Fact]:
+        yield FINE
+        shown.append(capsys.readouterr().out)
+        yield BAD
+
+    assert show(found(), as_json=False) == 1
+    assert shown[0].startswith("ok")
+    rest = capsys.readouterr().out
+    assert rest.startswith("problem")
+    assert shown[0].index("2") == rest.index("no room")  # one table, all the same
+
+
+def test_what_waits_for_others_begins_before_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Event()
+
+    def hub() -> Fact:
+        begun.set()
+        return NOTE
+
+    def cpus() -> Fact:
+        assert begun.wait(60)
+        return FINE
+
+    monkeypatch.setattr("zotune.doctor.command.CHECKS", (cpus, hub))
+    monkeypatch.setattr("zotune.doctor.command.WAITING", (hub,))
+    assert list(facts()) == [FINE, NOTE]
 
 
 def test_a_check_that_fails_is_a_problem_and_not_the_end() -> None:

@@ -23,7 +23,6 @@ from zotune.objectives import build_any_problem
 from zotune.study.racing import plan_race, survivors
 from zotune.study.reserving import reach, upto
 from zotune.study.totals import hints, plan_of_race
-from zotune.tune.grants import charged, limit
 
 RACE: dict[str, Any] = {
     "name": "race",
@@ -92,10 +91,10 @@ def test_no_report_is_further_than_what_was_reserved_for_it(
     state = loop.init()
     while loop.status(state) == RUNNING:
         state = loop.advance_to_report(state)
-        assert position < charged(loop, state) <= most
+        assert position < loop.charged(state) <= most
         if known and position:
-            assert charged(loop, state) in (most, most - 2)  # a last evaluation buys nothing
-        position = charged(loop, state)
+            assert loop.charged(state) in (most, most - 2)  # a last evaluation buys nothing
+        position = loop.charged(state)
         most = upto(config, position)
 
 
@@ -240,16 +239,16 @@ def test_steps_that_depend_on_values_reserve_the_most_that_they_can_take(
     assert most < 400
     while loop.status(state) == RUNNING:
         state = loop.advance_to_report(state)
-        assert position < charged(loop, state) <= most
-        position = charged(loop, state)
+        assert position < loop.charged(state) <= most
+        position = loop.charged(state)
         most = upto(config, position)
 
 
 def test_a_run_with_a_line_search_ends_where_it_was_told() -> None:
     settings = {"budget": 400, "step": "auto", "update": "sgd", "count": "evaluations", "q": 4}
     loop = Loop(parse_config(settings), build_any_problem({"name": "quadratic", "dim": 12}))
-    limit(loop, 57)
-    assert 50 < charged(loop, loop.advance(loop.init())) <= 57
+    loop.limit_to(57)
+    assert 50 < loop.charged(loop.advance(loop.init())) <= 57
 
 
 def test_a_race_needs_no_budget_and_reports_at_its_first_share() -> None:

@@ -22,7 +22,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from zotune.errors import ConfigError, nearest, one_of
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,7 +69,7 @@ def register(
     """Register the decorated function as a block-size rule under ``name``, which must be new."""
 
     def add(size: Callable[..., int]) -> Callable[..., int]:
-        doc = summary or (size.__doc__ or "").strip().split("\n")[0]
+        doc = summary or summary_of(size)
         parameters = signature(size).parameters.values()
         options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         if MOST not in options:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from zotune.cli.group import examples, main
+from zotune.cli.group import JSON, examples, main
 
 
 @main.group("bench", epilog=examples("zotune bench classical", "zotune bench study --trials 20"))
@@ -40,14 +40,9 @@ def _as_records(found: list[Any]) -> list[dict[str, Any]]:
     return [asdict(one) for one in found]
 
 
-@bench_group.command(
-    "classical",
-    epilog=examples(
-        "zotune bench classical --rounds 11",
-    ),
-)
+@bench_group.command("classical", epilog=examples("zotune bench classical --rounds 11"))
 @click.option("--rounds", default=41, show_default=True, help="Turns that each work takes.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_classical(rounds: int, as_json: bool) -> None:
     """Time a step beside the bare objective and the bare draws.
 
@@ -58,16 +53,11 @@ def bench_classical(rounds: int, as_json: bool) -> None:
     _measure(classical, classical.classical, as_json, rounds=rounds)
 
 
-@bench_group.command(
-    "study",
-    epilog=examples(
-        "zotune bench study --trials 20",
-    ),
-)
+@bench_group.command("study", epilog=examples("zotune bench study --trials 20"))
 @click.option("--dim", default=1000, show_default=True, help="Dimension of the quadratic.")
 @click.option("--budget", default=20_000, show_default=True, help="Directions a trial may spend.")
 @click.option("--trials", default=100, show_default=True, help="Trivial trials.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
     """Time a study beside plain processes and stock Ray Tune.
 
@@ -103,7 +93,7 @@ def bench_study(dim: int, budget: int, trials: int, as_json: bool) -> None:
     show_default=True,
     help="Also 1000 replicates, d = 1,000,000, and 100 launches in one store.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_scale(sizes: tuple[int, ...], stock: int, wide: bool, as_json: bool) -> None:
     """Measure studies as they grow, beside stock Ray Tune.
 
@@ -114,14 +104,9 @@ def bench_scale(sizes: tuple[int, ...], stock: int, wide: bool, as_json: bool) -
     _measure(scale, scale.scale, as_json, sizes=sizes, stock=stock, wide=wide)
 
 
-@bench_group.command(
-    "lm",
-    epilog=examples(
-        "zotune bench lm --rounds 1 --json",
-    ),
-)
+@bench_group.command("lm", epilog=examples("zotune bench lm --rounds 1 --json"))
 @click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_lm(rounds: int, as_json: bool) -> None:
     """Time a step on a language model beside its forward passes.
 
@@ -132,16 +117,11 @@ def bench_lm(rounds: int, as_json: bool) -> None:
     _measure(lm, lm.lm, as_json, rounds=rounds)
 
 
-@bench_group.command(
-    "logging",
-    epilog=examples(
-        "zotune bench logging --trials 4",
-    ),
-)
+@bench_group.command("logging", epilog=examples("zotune bench logging --trials 4"))
 @click.option(
     "--trials", default=16, show_default=True, help="Curves of 320 points that ours is told."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_logging(trials: int, as_json: bool) -> None:
     """Count points a second into MLflow, beside Ray's own callback.
 
@@ -152,15 +132,10 @@ def bench_logging(trials: int, as_json: bool) -> None:
     _measure(logging, logging.logging, as_json, trials=trials)
 
 
-@bench_group.command(
-    "parallel",
-    epilog=examples(
-        "zotune bench parallel --rounds 1 --most 8",
-    ),
-)
+@bench_group.command("parallel", epilog=examples("zotune bench parallel --rounds 1 --most 8"))
 @click.option("--rounds", default=3, show_default=True, help="Turns that each work takes.")
 @click.option("--most", default=64, show_default=True, help="Sleeping workers, at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
     """Time two workers beside one, and what a step and a query cost.
 
@@ -214,7 +189,7 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
     metavar="FILE",
     help="Search for reference minima with a larger budget and write them to FILE instead; hours.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_blackbox(
     suite: str, dims: str | None, output: Path | None, freeze: Path | None, **options: Any
 ) -> None:
@@ -250,7 +225,7 @@ def bench_blackbox(
     show_default=True,
     help="Where outcomes are kept; those that are there are not run again.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def bench_tuning(size: str, instances: int, output: Path, as_json: bool) -> None:
     """Compare what one total buys: a race, auto, a grid that pays.
 

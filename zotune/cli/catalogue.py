@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic.fields import FieldInfo
 
 from zotune.blocksizes import BLOCK_SIZES
-from zotune.config import Config
+from zotune.config import NOT_TYPED, Config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.errors import one_of
@@ -15,8 +15,6 @@ from zotune.steps import AUTO, STEPS
 from zotune.study.studyfile import parse_document, shipped_studies
 from zotune.updates import UPDATES
 
-NOT_SET = ("problem", "replicate", "curve")
-"""What is told elsewhere, or by others than users."""
 CHOSEN = "Chosen to go with estimator, q and step; with all of them auto, the descent chooses all."
 
 
@@ -66,7 +64,7 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
         "settings": [
             {"name": name, "default": _default(field), "what it is": field.description or ""}
             for name, field in Config.model_fields.items()
-            if name not in NOT_SET
+            if name not in NOT_TYPED
         ],
         "problems": [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,4 +70,22 @@ IMPORT = click.option(
     multiple=True,
     metavar="FILE",
     help="A .py file (or module) that registers estimators or problems of yours. Repeatable.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+STORAGE = click.option(
+    "--storage",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Launches go to <storage>/<study>/<launch>/.",
+)
+TRACKING_URI = click.option(
+    "--tracking-uri", help="MLflow store: MLFLOW_TRACKING_URI or mlflow.db unless given."
+)
+LAUNCHES = click.option(
+    "--launch",
+    "launches",
+    multiple=True,
+    metavar="ID",
+    help="A launch, or all; the newest unless given. Repeatable.",
 )

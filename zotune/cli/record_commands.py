@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zotune.cli.group import examples, main
+from zotune.cli.group import JSON, LAUNCHES, TRACKING_URI, examples, main
 
 
 @main.command(
@@ -30,7 +30,7 @@ from zotune.cli.group import examples, main
 @click.option(
     "--best", is_flag=True, help="The weights with the lowest validation loss, not the last."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def export_command(source: str, output: Path, best: bool, as_json: bool) -> None:
     """Write the language model of a run as a folder.
 
@@ -70,7 +70,7 @@ def export_command(source: str, output: Path, best: bool, as_json: bool) -> None
     show_default=True,
     help="How long a store that does not answer is tried.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json: bool) -> None:
     """Deliver curve points that did not reach MLflow.
 
@@ -98,15 +98,9 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
     ),
 )
 @click.argument("studies", nargs=-1, metavar="[STUDY]...")
-@click.option(
-    "--launch",
-    "launches",
-    multiple=True,
-    metavar="ID",
-    help="A launch, or all; the newest unless given. Repeatable.",
-)
+@LAUNCHES
 @click.option("--all", "shows_all", is_flag=True, help="Show runs that end above their start, too.")
-@click.option("--tracking-uri", help="Of the store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
+@TRACKING_URI
 @click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
 def ui_command(studies: tuple[str, ...], **options: Any) -> None:
@@ -133,14 +127,8 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the report; reports/<study> unless given.",
 )
-@click.option("--tracking-uri", help="Of the store; MLFLOW_TRACKING_URI, else ./mlflow.db.")
-@click.option(
-    "--launch",
-    "launches",
-    multiple=True,
-    metavar="ID",
-    help="A launch, or all; the newest unless given. Repeatable.",
-)
+@TRACKING_URI
+@LAUNCHES
 @click.option(
     "--attach/--no-attach",
     default=True,
@@ -150,7 +138,7 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
 @click.option(
     "--latex", "for_latex", is_flag=True, help="Every figure as a PDF too, as wide as a column."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def report_command(**typed: Any) -> None:
     """Make figures, tables and a page of STUDY from MLflow's records."""
     from zotune.cli.report_command import ReportRequest, report

@@ -13,7 +13,8 @@ from rich.console import Console
 from zotune.callbacks import sync
 from zotune.callbacks.spool import FOLDER, find_spools
 from zotune.callbacks.stores import experiment_id
-from zotune.cli.run_command import DONE, INTERRUPTED, SOME_FAILED, displayed
+from zotune.cli.group import INTERRUPTED
+from zotune.cli.run_command import DONE, SOME_FAILED, displayed
 from zotune.core.names import FINISHED
 from zotune.core.processes import stoppable
 from zotune.errors import ConfigError

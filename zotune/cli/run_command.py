@@ -15,6 +15,7 @@ from rich.console import Console
 
 from zotune.callbacks.artifacts import REPORT
 from zotune.callbacks.session import ending_later
+from zotune.cli.group import INTERRUPTED
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
 from zotune.core.processes import signals_held, unwrapped_interrupts
@@ -41,7 +42,7 @@ from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_
 from zotune.study.totals import hints, total_lines
 from zotune.tune.plugins import import_own
 
-DONE, SOME_FAILED, INTERRUPTED = 0, 1, 130
+DONE, SOME_FAILED = 0, 1
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from zotune.cli.group import IMPORT, examples, main
+from zotune.cli.group import IMPORT, JSON, STORAGE, examples, main
 
 
 @main.command(
@@ -22,7 +21,7 @@ from zotune.cli.group import IMPORT, examples, main
 )
 @click.argument("kind", required=False, metavar="[KIND]")
 @IMPORT
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Show what can be named: studies, estimators, problems and more.
 
@@ -80,13 +79,7 @@ def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> N
     help='MLflow store of the curves; MLFLOW_TRACKING_URI or mlflow.db unless given; "none" '
     "disables recording.",
 )
-@click.option(
-    "--storage",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Launches go to <storage>/<study>/<launch>/.",
-)
+@STORAGE
 @click.option("--address", help="Of a running Ray cluster; this machine unless given.")
 @click.option(
     "--resume",
@@ -114,7 +107,7 @@ def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> N
     show_default=True,
     help="Draw a figure and write a report at the end.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
     from zotune.cli.run_command import RunRequest, run
@@ -122,11 +115,8 @@ def run_command(**typed: Any) -> None:
     sys.exit(run(RunRequest(**typed)))
 
 
-@main.command(
-    "doctor",
-    epilog=examples("zotune doctor", "zotune doctor --json"),
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@main.command("doctor", epilog=examples("zotune doctor", "zotune doctor --json"))
+@JSON
 def doctor_command(as_json: bool) -> None:
     """Check what this machine can do, and say what to change.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zotune.cli.group import examples, main
+from zotune.cli.group import JSON, STORAGE, TRACKING_URI, examples, main
 
 
 @main.command(
@@ -27,14 +27,8 @@ from zotune.cli.group import examples, main
     show_default=True,
     help="Minutes at a tenth of the dimension, or the paper's own sizes in hours.",
 )
-@click.option(
-    "--storage",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Launches go to <storage>/<study>/<launch>/.",
-)
-@click.option("--tracking-uri", help="MLflow store: MLFLOW_TRACKING_URI or mlflow.db unless given.")
+@STORAGE
+@TRACKING_URI
 @click.option(
     "-o",
     "--output",
@@ -61,12 +55,7 @@ def reproduce_command(**typed: Any) -> None:
     sys.exit(reproduce(ReproduceRequest(**typed)))
 
 
-@main.command(
-    "compare",
-    epilog=examples(
-        "zotune compare --dim 50 --budget 1000 -o compare.svg",
-    ),
-)
+@main.command("compare", epilog=examples("zotune compare --dim 50 --budget 1000 -o compare.svg"))
 @click.option("--dim", default=200, show_default=True, help="Dimension of the quadratic.")
 @click.option("--budget", default=4000, show_default=True, help="Directions that may be spent.")
 @click.option("--replicates", default=10, show_default=True, help="Independent runs.")
@@ -132,7 +121,7 @@ def compare_command(dim: int, budget: int, replicates: int, seed: int, output: P
 @click.option("--update", default="sgd", show_default=True, help="How estimates move the point.")
 @click.option("--workers", type=int, help="Workers that evaluate side by side.")
 @click.option("--seconds-per-query", type=float, help="What one evaluation takes; 1 unless given.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def plan_command(
     smoothness: float | None,
     workers: int | None,
@@ -162,6 +151,4 @@ def plan_command(
         return
     from rich.console import Console
 
-    Console().print(render(found))
-    if fastest is not None:
-        Console().print(f"\n[bold]By the clock[/]\n  {fastest}")
+    Console().print(render(found, fastest))

@@ -28,6 +28,10 @@ class Ledger:
     monitored: int = 0
     """Calls of f that only looked at the loss, and were not charged."""
 
+    def spent(self, count: str) -> int:
+        """What was taken from a budget in the unit of ``count``."""
+        return self.queries if count == DIRECTIONS else self.evaluations
+
     def charge(self, queries: int, evaluations: int) -> Ledger:
         """The ledger after a step or an estimate of curvature."""
         return Ledger(self.queries + queries, self.evaluations + evaluations, self.monitored)
@@ -68,7 +72,7 @@ class Budget:
 
     def spent(self, ledger: Ledger) -> int:
         """What has been taken from the limit."""
-        return ledger.queries if self.count == DIRECTIONS else ledger.evaluations
+        return ledger.spent(self.count)
 
     def block(self, ledger: Ledger, q: int) -> int:
         """The size of the next block: q, or what is left of the limit, or 0 for nothing."""

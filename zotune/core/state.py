@@ -52,6 +52,28 @@ class LaneState:
     """What the iterate has last seen besides the loss, (replicates,) each."""
     curve: Curve = field(default_factory=Curve)
 
+    @classmethod
+    def at_start(cls, own: Mapping[str, Any], unknown: Tensor, **rest: Any) -> LaneState:
+        """The state before any loss has been seen.
+
+        Args:
+            own: the fields that are the iterate's.
+            unknown: NaN for each replicate, as losses are.
+            rest: other fields that do not have their defaults.
+        """
+        return cls(
+            **own,
+            steps=0,
+            lost=0,
+            ledger=Ledger(),
+            loss=unknown,
+            start_loss=unknown,
+            best_loss=torch.full_like(unknown, torch.inf),
+            diverged=torch.zeros_like(unknown, dtype=torch.bool),
+            inverse_smoothness=unknown[:, None].to(own["x"].dtype),
+            **rest,
+        )
+
     def but(self, **changes: Any) -> LaneState:
         """This state with other values; ``replace`` takes three times as long."""
         state = object.__new__(LaneState)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from zotune._lazy import LazyModule
 from zotune.addresses import Generators, Keys
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     import torch
@@ -172,7 +172,7 @@ class TiledSampler(Sampler):
         return rows[row] if whole else rows[row][..., coordinates.start : coordinates.stop]
 
     def _scratch(self, shape: tuple[int, int]) -> Tensor:
-        """Room for a tile of as many replicates as are drawn before one copy."""
+        """Buffer for a tile of as many replicates as are drawn before one copy."""
         if shape not in self._scratches:
             together = min(len(self.keys), max(1, TOGETHER // (shape[0] * shape[1])))
             scratch = torch.empty(together, *shape, dtype=torch.float32, device=self.device)
@@ -218,8 +218,8 @@ def register(
     """Register the decorated sampler under ``name``, which must be new."""
 
     def add(sampler: type[Sampler]) -> type[Sampler]:
-        summary = (sampler.__doc__ or "").strip().split("\n")[0]
-        DIRECTIONS.add(name, Directions(name, summary, sampler, orthogonal, random_norm, signs))
+        about = summary_of(sampler)
+        DIRECTIONS.add(name, Directions(name, about, sampler, orthogonal, random_norm, signs))
         return sampler
 
     return add

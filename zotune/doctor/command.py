@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 from rich.console import Console
@@ -31,20 +32,35 @@ CHECKS = (
 )
 
 
+WAITING = (machine.bfloat16, services.hub)
+"""Checks that wait for another process or machine: they begin first, beside the others."""
+
+
 def doctor(*, as_json: bool) -> int:
     """Gather all facts and show them."""
-    return show([outcome(check) for check in CHECKS], as_json=as_json)
+    return show(facts(), as_json=as_json)
 
 
-def show(facts: Sequence[Fact], *, as_json: bool) -> int:
-    """Print facts; the exit code is 1 if one of them is a problem."""
-    problems = [fact.name for fact in facts if fact.status == "problem"]
+def facts() -> Iterator[Fact]:
+    """Each fact as soon as it is known, in the order of the checks."""
+    with ThreadPoolExecutor(len(WAITING)) as pool:
+        begun = {check: pool.submit(outcome, check) for check in WAITING}
+        for check in CHECKS:
+            yield begun[check].result() if check in begun else outcome(check)
+
+
+def show(found: Iterable[Fact], *, as_json: bool) -> int:
+    """Print facts, as they come; the exit code is 1 if one of them is a problem."""
+    console, known = Console(), []
+    for fact in found:
+        known.append(fact)
+        if not as_json:
+            console.print(_row(fact), width=min(WIDTH, console.width))
+    problems = [fact.name for fact in known if fact.status == "problem"]
     if as_json:
-        found = {"problems": problems, "facts": [asdict(fact) for fact in facts]}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        told = {"problems": problems, "facts": [asdict(fact) for fact in known]}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        console = Console()
-        console.print(_table(facts), width=min(WIDTH, console.width))
         console.print(f"\nproblems: {', '.join(problems) or 'none'}", highlight=False)
     return 1 if problems else 0
 
@@ -60,12 +76,12 @@ def outcome(check: Callable[[], Fact]) -> Fact:
         return Fact(name, "problem", f"{type(error).__name__}: {first}", advice)
 
 
-def _table(facts: Sequence[Fact]) -> Table:
+def _row(fact: Fact) -> Table:
+    """One fact, with columns as wide as every fact needs them."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    for _ in ("status", "name"):
-        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, width=max(map(len, COLOURS)))
+    table.add_column(no_wrap=True, width=max(len(check.__name__) for check in CHECKS))
     table.add_column(overflow="fold")
-    for fact in facts:
-        status = Text(fact.status, style=COLOURS[fact.status])
-        table.add_row(status, fact.name, Text(f"{fact.found}\n{fact.advice}"))
+    status = Text(fact.status, style=COLOURS[fact.status])
+    table.add_row(status, fact.name, Text(f"{fact.found}\n{fact.advice}"))
     return table

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zotune.errors import ConfigError
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -146,7 +146,7 @@ def register(
     """Register the decorated function as an estimator under ``name``, which must be new."""
 
     def add(coefficients: Coefficients) -> Coefficients:
-        doc = summary or (coefficients.__doc__ or "").strip().split("\n")[0]
+        doc = summary or summary_of(coefficients)
         entry = Estimator(
             name,
             formula,

@@ -42,7 +42,7 @@ class Reply:
     """Evaluations that failed as the objective allows."""
 
 
-class Hand:
+class EvaluationActor:
     """Lives in a worker's process: builds the objective once and evaluates what it is dealt."""
 
     def open(self, build: Callable[[], Any], threads: int) -> Described | None:
@@ -131,7 +131,7 @@ class RayWorkers:
         """Workers that died; parts that were dealt again; workers that had to be sent the state."""
         self._stillborn = 0
         """Workers in a row that died before they had joined."""
-        self._actor: Any = ray.remote(Hand)
+        self._actor: Any = ray.remote(EvaluationActor)
         self.workers = [self._started(at) for at in range(count)]
 
     def describe(self) -> Described | None:

@@ -184,10 +184,6 @@ class Vectors(Iterate):
 
         return parts_of_values(places, (self.replicates, columns), points, values)
 
-    def sample(self, points: Tensor, step: int) -> Tensor:
-        """f as a step sees it, (replicates, n, d) → (replicates, n)."""
-        return self.prober.sample(points, step)
-
     def walk(
         self, x: Tensor, steps: range, q: int, etas: Sequence[float], coefficients: Coefficients
     ) -> tuple[Tensor, Tensor] | None:

@@ -98,6 +98,21 @@ class Loop:
         """Spent budget of a replicate, in the unit of ``count``; the mean rounded down."""
         return sum(lane.spent(one) for lane, one in self._each(state)) // len(self.lanes)
 
+    def charged(self, state: State) -> int:
+        """What all replicates have spent together."""
+        return sum(lane.spent(one) * lane.config.replicates for lane, one in self._each(state))
+
+    def looked(self, state: State) -> int:
+        """How often all replicates together have only looked at the loss."""
+        return sum(one.ledger.monitored * lane.config.replicates for lane, one in self._each(state))
+
+    def limit_to(self, together: int | None) -> None:
+        """End when all replicates have spent so much together; None: at the budget, as usual."""
+        budget = self.config.budget
+        for lane in self.lanes:
+            limit = budget if together is None else together // lane.config.replicates
+            lane.limit_to(min(budget, limit))
+
     def reached(self, state: State) -> int:
         """What every replicate that still runs has spent at least."""
         each = [(lane.spent(one), lane.status(one)) for lane, one in self._each(state)]

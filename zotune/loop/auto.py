@@ -68,26 +68,14 @@ class AutoLane:
 
     def begin(self) -> Program[LaneState]:
         """The program of the method above: it asks for evaluations."""
-        own = self.iterate.begin()
-        like = torch.full(
-            (1,), torch.nan, dtype=self.iterate.value_dtype, device=self.iterate.device
-        )
-        state = LaneState(
-            **own,
-            steps=0,
-            lost=0,
-            ledger=Ledger(),
-            loss=like,
-            start_loss=like,
-            best_loss=like.clone().fill_(torch.inf),
-            diverged=torch.zeros(1, dtype=torch.bool, device=like.device),
-            inverse_smoothness=like[:, None],
-            memory={
-                VALUES: torch.zeros(0, dtype=torch.float64),
-                PLANNED: torch.tensor([self.config.budget]),
-                WRITTEN: torch.tensor([VERSION]),
-            },
-        )
+        it = self.iterate
+        unknown = torch.full((1,), torch.nan, dtype=it.value_dtype, device=it.device)
+        memory = {
+            VALUES: torch.zeros(0, dtype=torch.float64),
+            PLANNED: torch.tensor([self.config.budget]),
+            WRITTEN: torch.tensor([VERSION]),
+        }
+        state = LaneState.at_start(it.begin(), unknown, memory=memory)
         self._live = None
         for _ in range(STARTS):
             state = yield from self._answered(state)

@@ -15,7 +15,7 @@ from torch import Tensor
 from zotune.blocks import Block
 from zotune.blocksizes import FIXED, Last
 from zotune.config import Config
-from zotune.core.budget import DIRECTIONS, Budget, Ledger
+from zotune.core.budget import DIRECTIONS, Budget
 from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses, next_point
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
@@ -97,20 +97,10 @@ class Lane:
 
     def begin(self) -> Program[LaneState]:
         """The program of the method above: it asks for evaluations."""
-        own = self.iterate.begin()
-        like = self._numbers(torch.nan)
-        state = LaneState(
-            **own,
-            steps=0,
-            lost=0,
-            ledger=Ledger(),
-            loss=like,
-            start_loss=like,
-            best_loss=like.clone().fill_(torch.inf),
-            diverged=torch.zeros(self.iterate.replicates, dtype=torch.bool, device=like.device),
-            inverse_smoothness=like[:, None].to(own["x"].dtype),
-            slots=self.iterate.new_slots(self.motion.slots),
-        )
+        it = self.iterate
+        unknown = torch.full((it.replicates,), torch.nan, dtype=it.value_dtype, device=it.device)
+        slots = it.new_slots(self.motion.slots)
+        state = LaneState.at_start(it.begin(), unknown, slots=slots)
         request = self.iterate.look(state)
         assert request is not None  # all replicates run
         answer = yield request
@@ -377,8 +367,3 @@ class Lane:
         if v.dtype != self.iterate.coefficient_dtype:
             v = v.to(self.iterate.coefficient_dtype)
         return self.estimator.coefficients(v, block)
-
-    def _numbers(self, value: float) -> Tensor:
-        """One number a replicate."""
-        it = self.iterate
-        return torch.full((it.replicates,), value, dtype=it.value_dtype, device=it.device)

@@ -285,7 +285,7 @@ def objective(
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
-        bounds: (low, high), numbers or vectors; points and probes of ``update: auto`` stay inside.
+        bounds: (low, high), numbers or vectors; points and probes stay inside.
         start: where runs begin, (d,); zero unless given.
         failures: exceptions of these types are failed evaluations, like inf.
         metrics: {name: function of one vector}; each is looked at where a curve or a report shows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zotune.errors import ConfigError, nearest
 from zotune.objectives.checks import short
 from zotune.objectives.protocol import AnyObjective, Objective
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     import torch
@@ -110,8 +110,7 @@ def register(name: str, *, formula: str = "", weights: bool = False) -> Callable
                     f"option {option.name!r} of problem {name!r} needs a default, which studies "
                     "take where they say nothing"
                 )
-        summary = (build.__doc__ or "").strip().split("\n")[0]
-        PROBLEMS.add(name, Problem(name, formula, summary, build, weights=weights))
+        PROBLEMS.add(name, Problem(name, formula, summary_of(build), build, weights=weights))
         return build
 
     return add

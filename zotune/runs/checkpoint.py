@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zotune.config import Config
-from zotune.core.budget import DIRECTIONS, Ledger
+from zotune.core.budget import Ledger
 from zotune.core.curve import Curve
 from zotune.core.state import LaneState, State
 from zotune.core.tensors import write_tensors
@@ -122,9 +122,8 @@ def charged_in(path: Path) -> int:
     """What all replicates of a saved run have spent together, in the unit of its count."""
     header = read_header(path)
     config, lanes = header["notes"]["config"], header["lanes"]
-    counted = "queries" if config["count"] == DIRECTIONS else "evaluations"
     rows = int(config["replicates"]) // len(lanes)
-    return sum(int(lane["ledger"][counted]) * rows for lane in lanes)
+    return sum(Ledger(**lane["ledger"]).spent(config["count"]) * rows for lane in lanes)
 
 
 def read(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from zotune.config import Config
-from zotune.core.budget import EVALUATIONS
 from zotune.core.curve import above, rows_on_grid
 from zotune.core.grid import budget_grid
 from zotune.core.names import RUNNING
@@ -73,8 +72,7 @@ class Run:
     @property
     def spent(self) -> int:
         """What was charged; less than the budget where its rest buys no direction."""
-        ledger = self.state.ledger
-        return ledger.evaluations if self.config.count == EVALUATIONS else ledger.queries
+        return self.state.ledger.spent(self.config.count)
 
     @property
     def nfev(self) -> int:
@@ -168,8 +166,7 @@ class Run:
     @property
     def _reached(self) -> int:
         """Spent budget of the lane that is furthest behind, or at the end."""
-        evaluations = self.config.count == EVALUATIONS
-        each = [s.ledger.evaluations if evaluations else s.ledger.queries for s in self.state.lanes]
+        each = [lane.ledger.spent(self.config.count) for lane in self.state.lanes]
         return min(each) if self.status == RUNNING else max(each)
 
     def _point(self, x: Tensor) -> Tensor:

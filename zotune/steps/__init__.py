@@ -33,7 +33,7 @@ from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING
 
 from zotune.errors import ConfigError, one_of
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 from zotune.steps.schedules import COSINE, LEVEL, LINEAR, SCHEDULES, schedule_factor
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def register(
     """Register the decorated function as a step rule under ``name``, which must be new."""
 
     def add(rule: Callable[..., object]) -> Callable[..., object]:
-        doc = summary or (rule.__doc__ or "").strip().split("\n")[0]
+        doc = summary or summary_of(rule)
         kind = {"search": rule} if isgeneratorfunction(rule) else {"size": rule}
         entry = Step(
             name,

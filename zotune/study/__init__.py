@@ -1,10 +1,13 @@
 """Studies: a question, a problem, a budget and a space, run by Ray Tune.
 
-``studyfile``, ``shape``, ``points`` and ``checks`` read a file with its lines and ``--set``, say
-what keys may hold, make the points of a space, and find out whether the whole can be run.
-``model`` is the study, ``smoke`` its small version, ``tuning`` what Tune is told. ``launch``,
-``running`` and ``quiet`` keep launch folders, run and resume them, and silence Ray. ``live``,
-``summary``, ``verdicts`` and ``command`` show it while it runs and at its end.
+``model`` is the study. ``studyfile`` reads its file with the lines of all entries, and ``--set``;
+``shape`` says what keys may hold, ``points`` makes the points of a space, ``checks`` and
+``claim_checks`` find out whether the whole can be run, ``smoke`` makes it small, ``scaffold``
+writes a new one. ``tuning``, ``searching`` and ``scheduling`` tell Tune what to do; ``totals``,
+``reserving`` and ``spending`` keep a total, ``racing`` and ``race`` share it out, ``breeding`` is
+population-based training. ``launch`` keeps launch folders, ``running`` runs and resumes them,
+``carrying`` goes on from earlier ones, ``quiet`` silences Ray. ``snapshot``, ``progress`` and
+``live`` show trials while they run.
 """
 
 from zotune.study.model import Study, load_study

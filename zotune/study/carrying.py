@@ -17,7 +17,7 @@ from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
 from zotune.study.model import Study
 from zotune.study.points import setting
-from zotune.study.shape import GRID, RACE
+from zotune.study.studyfile import GRID, RACE
 
 if TYPE_CHECKING:
     from zotune.runs import checkpoint as checkpoints

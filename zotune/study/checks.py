@@ -19,18 +19,8 @@ from zotune.study.points import (
     pair_problem,
     size,
 )
-from zotune.study.shape import (
-    GRID,
-    OPTUNA,
-    PBT,
-    RANDOM,
-    TRIALS,
-    entry_complaints,
-    format_complaints,
-    problem_complaints,
-    shaped,
-)
-from zotune.study.studyfile import Complaint
+from zotune.study.shape import entry_complaints, format_complaints, problem_complaints, shaped
+from zotune.study.studyfile import GRID, OPTUNA, PBT, RANDOM, TRIALS, Complaint
 from zotune.study.totals import total_complaints, without_race
 
 

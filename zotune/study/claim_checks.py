@@ -10,8 +10,7 @@ from zotune.claims.comparing import pairs
 from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
 from zotune.study.points import PROBLEM
-from zotune.study.shape import NO_SCHEDULER, OPTUNA
-from zotune.study.studyfile import Complaint
+from zotune.study.studyfile import NO_SCHEDULER, OPTUNA, Complaint
 
 
 def tuning_complaints(study: Study) -> Iterator[Complaint]:

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
-from zotune.choosing import resolve
 from zotune.config import Config, parse_config
-from zotune.core.budget import Budget
-from zotune.core.differences import get_difference
-from zotune.steps import STEPS
 from zotune.study.points import (
     Axis,
     Distribution,
@@ -25,23 +21,18 @@ from zotune.study.points import (
     dimension,
     label,
     located,
-    over_weights,
     pair_problem,
     parse_axis,
     place,
+    resolved,
+    step_cost,
 )
-from zotune.study.shape import (
-    NAMES,
+from zotune.study.shape import NAMES, STUDY_FORMAT, TOP, Shape, checked
+from zotune.study.studyfile import (
     OPTUNA,
     RACE,
     RANDOM,
-    STUDY_FORMAT,
-    TOP,
     TRIALS,
-    Shape,
-    checked,
-)
-from zotune.study.studyfile import (
     Complaint,
     Document,
     Path_,
@@ -320,13 +311,10 @@ DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "proble
 
 
 def _cost(config: Config) -> int:
-    dim = dimension(config.problem)
-    config, _ = resolve(config, dim, batches=over_weights(config.problem))
-    if config.chooses:
-        return min(config.budget, 2 * dim)
-    budget = Budget(config.budget, config.count, get_difference(config.difference))
-    most = budget.cost(config.block_rule.most) + STEPS[config.step].most_trials
-    return min(config.budget, most)
+    """The most that one step takes; the descent that chooses everything measures whole blocks."""
+    if resolved(config).chooses:
+        return min(config.budget, 2 * dimension(config.problem))
+    return step_cost(config)
 
 
 def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Study:

@@ -18,7 +18,7 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS, build_any_problem
-from zotune.steps import STEPS, THEORY, StepRule
+from zotune.steps import AUTO, STEPS, THEORY, StepRule
 from zotune.updates import UPDATES
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ def pair_problem(point: Mapping[str, Any]) -> str | None:
 
 def block_problem(config: Config) -> str | None:
     """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
-    dim = dimension(config.problem)
-    config = _resolved(config, dim)
+    dim, config = dimension(config.problem), resolved(config)
     if config.chooses:
         return None
     q, most = config.block_rule.next(0, None), config.block_rule.most
@@ -193,8 +192,7 @@ def block_problem(config: Config) -> str | None:
 
 def check_step(config: Config) -> None:
     """Refuse a step rule that lacks what it needs."""
-    dim = dimension(config.problem)
-    config = _resolved(config, dim)
+    dim, config = dimension(config.problem), resolved(config)
     if config.chooses:
         return
     if over_weights(config.problem):
@@ -211,9 +209,19 @@ def check_step(config: Config) -> None:
         )
 
 
-def _resolved(config: Config, dim: int) -> Config:
-    """The configuration as a run of it has it."""
-    return resolve(config, dim, batches=over_weights(config.problem))[0]
+def resolved(config: Config) -> Config:
+    """The configuration as a run of it has it, with a choice in place of ``auto``."""
+    if AUTO not in (config.estimator, config.q, config.update):
+        return config
+    dim, batches = dimension(config.problem), over_weights(config.problem)
+    return resolve(config, dim, batches=batches)[0]
+
+
+def step_cost(config: Config) -> int:
+    """The most that one step along a block of directions takes from a replicate's budget."""
+    config = resolved(config)
+    budget = Budget(config.budget, config.count, get_difference(config.difference))
+    return min(budget.limit, budget.cost(config.block_rule.most) + STEPS[config.step].most_trials)
 
 
 def over_weights(problem: Mapping[str, Any]) -> bool:

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, log2
 
-from zotune.config import REPORTS
+from zotune.config import CHOICES, REPORTS
 from zotune.errors import ConfigError
 from zotune.steps import AUTO
 
 EXPLORING = 2
 """One part in so many of the total is for finding the winner."""
-CHOOSES = dict.fromkeys(("estimator", "q", "update", "step"), AUTO)
+CHOOSES = dict.fromkeys(CHOICES, AUTO)
 """Settings of the run that chooses everything by itself."""
 
 

@@ -6,13 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from zotune.choosing import resolve
 from zotune.config import Config, parse_config
 from zotune.core.account import Account
-from zotune.core.budget import DIRECTIONS, Budget
-from zotune.core.differences import get_difference
-from zotune.steps import AUTO, STEPS
-from zotune.study.points import dimension, over_weights
+from zotune.core.budget import DIRECTIONS
+from zotune.steps import STEPS
+from zotune.study import points
 from zotune.tune.trainables import plain
 
 
@@ -33,11 +31,7 @@ def step_cost(config: Config) -> int:
 
     A run that chooses everything by itself plans with its whole budget, and takes it whole.
     """
-    if config.chooses:
-        return config.budget
-    budget = Budget(config.budget, config.count, get_difference(config.difference))
-    config = _resolved(config)
-    return min(config.budget, budget.cost(config.block_rule.most) + _trials(config))
+    return config.budget if config.chooses else points.step_cost(config)
 
 
 def first_cost(config: Config, *, knows_smoothness: bool) -> int:
@@ -48,22 +42,9 @@ def first_cost(config: Config, *, knows_smoothness: bool) -> int:
     return reach(config.model_copy(update={"report_every": 1}), fresh=not knows_smoothness)
 
 
-def _resolved(config: Config) -> Config:
-    """The configuration with a block size in place of ``auto``."""
-    if AUTO not in (config.estimator, config.q, config.update):
-        return config
-    batches = over_weights(config.problem)
-    return resolve(config, dimension(config.problem), batches=batches)[0]
-
-
-def _trials(config: Config) -> int:
-    """The most that a step evaluates besides its block."""
-    return STEPS[config.step].most_trials
-
-
 def _is_even(config: Config) -> bool:
     """Whether every step costs the same."""
-    return not _trials(config) and isinstance(config.q, int)
+    return not STEPS[config.step].most_trials and isinstance(config.q, int)
 
 
 def takes_rest(config: Config) -> bool:
@@ -88,7 +69,7 @@ def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
     if fresh and STEPS[config.step].needs_smoothness and config.L is None:
         from zotune.loop.curvature import probes_for, probing_cost  # with torch
 
-        most = _resolved(config).block_rule.most
+        most = points.resolved(config).block_rule.most
         directions, evaluations = probing_cost(probes_for(most, config.budget))
         ends.append(
             _end(config, spent + (directions if config.count == DIRECTIONS else evaluations))

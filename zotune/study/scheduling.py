@@ -18,7 +18,7 @@ from ray.tune.schedulers import (
 )
 
 from zotune.study.points import setting
-from zotune.study.shape import ASHA, MEDIAN, NO_SCHEDULER, PBT, RACE
+from zotune.study.studyfile import ASHA, MEDIAN, NO_SCHEDULER, PBT, RACE
 from zotune.study.totals import least, plan_of_race
 
 if TYPE_CHECKING:

@@ -26,9 +26,6 @@ from zotune.study.points import Axis, Distribution, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
 
-GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
-NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
-ROWS, TRIALS = "rows", "trials"
 STUDY_FORMAT = 3
 """Of study files; a file that names none is read like one of this format."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.objectives import PROBLEMS
 from zotune.study.points import size
-from zotune.study.shape import RACE, RANDOM
+from zotune.study.studyfile import RACE, RANDOM
 
 if TYPE_CHECKING:
     from zotune.study.model import Study

@@ -19,6 +19,12 @@ Path_ = tuple[str, ...]
 """Keys from the top of a study to an entry: ("space", "q")."""
 
 SUFFIXES = (".yaml", ".yml")
+GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
+"""Algorithms of a search."""
+NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
+"""Schedulers."""
+ROWS, TRIALS = "rows", "trials"
+"""What replicates are."""
 
 
 class Complaint(NamedTuple):

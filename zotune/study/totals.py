@@ -20,7 +20,7 @@ from zotune.study.points import (
     setting,
 )
 from zotune.study.racing import CHOOSES, RacePlan, plan_race
-from zotune.study.studyfile import Complaint
+from zotune.study.studyfile import ASHA, GRID, NO_SCHEDULER, PBT, RACE, RANDOM, ROWS, Complaint
 
 if TYPE_CHECKING:
     from zotune.study.model import Study
@@ -31,7 +31,7 @@ def with_race_budget(data: Any) -> Any:
     if not isinstance(data, Mapping) or "budget" in data or not isinstance(data.get("total"), int):
         return data
     search, replicates = data.get("search"), data.get("replicates", 1)
-    races = isinstance(search, Mapping) and search.get("algorithm") == "race"
+    races = isinstance(search, Mapping) and search.get("algorithm") == RACE
     if not races or not isinstance(replicates, int) or replicates < 1:
         return data
     return {**data, "budget": max(1, data["total"] // replicates)}
@@ -39,10 +39,11 @@ def with_race_budget(data: Any) -> Any:
 
 def without_race(study: Study) -> Study:
     """The configurations of a race as a grid, or as a random search where some are drawn."""
-    if study.search.algorithm != "race":
+    if study.search.algorithm != RACE:
         return study
     drawn = bool(study.sampled) or study.search.trials is not None
-    search = type(study.search)(algorithm="random" if drawn else "grid", trials=study.search.trials)
+    changes = {"algorithm": RANDOM if drawn else GRID, "auto": None}
+    search = study.search.model_copy(update=changes)
     fields = {name: getattr(study, name) for name in type(study).model_fields}
     return type(study).model_construct(study.model_fields_set, **{**fields, "search": search})
 
@@ -103,7 +104,7 @@ def least(study: Study) -> int:
 
 def total_complaints(study: Study) -> Iterator[Complaint]:
     """A total that is too small, and a race that lacks something."""
-    if study.search.algorithm == "race":
+    if study.search.algorithm == RACE:
         yield from _race_complaints(study)
     elif study.total is not None and study.total < (needed := least(study)):
         yield Complaint(
@@ -118,9 +119,9 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
     if study.total is None:
         yield Complaint(at, "a race shares one total among its configurations; give total: N")
         return
-    if study.replicates_as != "rows":
+    if study.replicates_as != ROWS:
         yield Complaint(("replicates_as",), "a race compares configurations whole; use rows")
-    if study.scheduler != "none":
+    if study.scheduler != NO_SCHEDULER:
         yield Complaint(("scheduler",), f"a race is its own scheduler; leave {study.scheduler} out")
     if _some_choose(study):
         yield Complaint(at, "a race has a run with update: auto by itself; leave it out of space")
@@ -154,7 +155,7 @@ def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
     if study.total is None:
         return []
     configs = list(begun)
-    if study.scheduler == "pbt":  # whose trials leave the points that they began at
+    if study.scheduler == PBT:  # whose trials leave the points that they began at
         return [f"trial {at + 1}" for at in range(len(configs), study.size)]
     missing = [label(point) for point in study.trials if not any(_is_at(c, point) for c in configs)]
     if study.trials or len(configs) >= study.size:
@@ -186,7 +187,7 @@ def _values(study: Study, key: str) -> list[Any]:
 
 def hints(study: Study) -> list[str]:
     """What a person may want to change, though the study can be run."""
-    compares = study.scheduler == "asha" and "q" in study.space and "q" not in study.within
+    compares = study.scheduler == ASHA and "q" in study.space and "q" not in study.within
     if not compares or len(_values(study, "q")) < 2:
         return []
     return [

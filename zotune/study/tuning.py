@@ -18,8 +18,8 @@ from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
 from zotune.study.points import Distribution, Point, place, setting
 from zotune.study.scheduling import scheduler
-from zotune.study.shape import OPTUNA, PBT, RACE
 from zotune.study.spending import Books, Reserves, open_account
+from zotune.study.studyfile import OPTUNA, PBT, RACE
 from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
 

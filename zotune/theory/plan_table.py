@@ -12,16 +12,23 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from zotune.theory.plan_case import Option
+    from zotune.theory.wall_clock import Timed
 from zotune.theory.planning import Plan
 
 
-def render(plan: Plan) -> RenderableType:
-    """The plan for a terminal: the choice, the table of alternatives, what it all rests on."""
+def render(plan: Plan, fastest: Timed | None = None) -> RenderableType:
+    """The plan for a terminal: the choice, the table of alternatives, what it all rests on.
+
+    ``fastest`` is the choice by the clock, told where the advice would suppose a second a call.
+    """
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
     first, *more = plan.advice
+    if fastest is not None:
+        memory, _, _ = more[-1].partition(";")
+        more[-1:] = [f"{memory}.", str(fastest)]
     lead: list[RenderableType] = [Text(first, style="bold"), *map(Text, more), Text()]
     head = Text.assemble(
         "The bound itself is lowest at ",
@@ -34,8 +41,9 @@ def render(plan: Plan) -> RenderableType:
         parts.append(Text(title, style="bold"))
         parts += [Padding(Text(line), (0, 0, 0, 2)) for line in lines]
     command = plan.command.replace(" --set", " \\\n      --set")
-    own = Text(f"  {plan.own_study}", no_wrap=True, overflow="ignore")
-    parts += [Text("To try it on your own function", style="bold"), own]
+    parts.append(Text("To try it on your own function", style="bold"))
+    for line in (plan.own_study, f"zotune.minimize(f, x0, budget={plan.budget})  # in Python"):
+        parts.append(Text(f"  {line}", no_wrap=True, overflow="ignore"))
     parts += [Text("To find out", style="bold"), Text(f"  {command}")]
     return Group(*lead, head, Padding(_table(plan), (1, 0), expand=False), *parts)
 

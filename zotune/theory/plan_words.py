@@ -45,13 +45,18 @@ def advice(case: Case, flat: Flatness) -> Iterator[str]:
     calls = case.calls(q)
     yield (
         f"A block of directions takes {_bytes(q * case.dim * FLOAT)}; {_many(calls, 'call')} of "
-        f"f take {_time(calls)} if each takes a second."
+        f"f take {spoken_time(calls)} if each takes a second."
     )
 
 
 def advised(case: Case, flat: Flatness) -> int:
-    """The largest block in the flat range that leaves enough steps, else the smallest."""
-    return max((q for q in _between(flat) if case.steps(q) >= ENOUGH), default=flat.low)
+    """The largest block in the flat range that leaves enough steps, else the smallest.
+
+    Blocks that would be nearly square are left out where they have to be solved for.
+    """
+    most = NEAR * case.dim if _solves(case, flat.estimator) else case.dim
+    fit = [q for q in _between(flat) if case.steps(q) >= ENOUGH and q <= max(most, flat.low)]
+    return max(fit, default=flat.low)
 
 
 def _between(flat: Flatness) -> set[int]:
@@ -81,14 +86,14 @@ def _bytes(size: float) -> str:
     return f"{size:g} bytes"
 
 
-def _time(seconds: float) -> str:
+def spoken_time(seconds: float) -> str:
     """A time as a person says it.
 
-    >>> _time(50), _time(3000), _time(20000)
+    >>> spoken_time(50), spoken_time(3000), spoken_time(20000)
     ('50 seconds', '50 minutes', '5.6 hours')
     """
     if seconds < 2 * MINUTE:
-        return f"{seconds:g} seconds"
+        return f"{seconds:.3g} seconds"
     if seconds < 2 * HOUR:
         return f"{seconds / MINUTE:.0f} minutes"
     return f"{seconds / HOUR:.1f} hours"
@@ -177,10 +182,7 @@ def _unknown_smoothness(case: Case) -> str:
 
 def _solving(case: Case, best: Option) -> Iterator[str]:
     """Blocks that are nearly square have to be solved for, unless they are orthogonal."""
-    solves = "interpolates" in ESTIMATORS[best.estimator].claims
-    if not solves or DIRECTION_KINDS[case.directions].orthogonal:
-        return
-    if best.q > max(1, NEAR * case.dim):
+    if _solves(case, best.estimator) and best.q > max(1, NEAR * case.dim):
         forward = case.budget.difference.name == FORWARD
         yield (
             f"solving for {best.q} directions that nearly span R^{case.dim} magnifies rounding"
@@ -188,6 +190,12 @@ def _solving(case: Case, best: Option) -> Iterator[str]:
             f"directions, {'central differences, ' if forward else ''}"
             f"or q ≤ {max(1, int(NEAR * case.dim))}"
         )
+
+
+def _solves(case: Case, estimator: str) -> bool:
+    """Whether an estimate takes the solution of a system with the block's directions."""
+    orthogonal = DIRECTION_KINDS[case.directions].orthogonal
+    return "interpolates" in ESTIMATORS[estimator].claims and not orthogonal
 
 
 def _dependent(case: Case) -> Iterator[str]:

@@ -14,6 +14,7 @@ from zotune.errors import ConfigError
 from zotune.objectives import positive_int
 from zotune.theory import geometric
 from zotune.theory.plan_case import Case, Option
+from zotune.theory.plan_words import spoken_time
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,18 @@ class Timed:
     """How many times faster a guarantee is reached than with that."""
 
     def __str__(self) -> str:
+        who = f"{self.workers} workers" if self.workers > 1 else "one worker"
+        first = (
+            f"By the clock, with {who} and {self.seconds_per_query:g} s a call of f, "
+            f"{self.estimator} with q = {self.q} reaches a guarantee first"
+        )
+        took = f"the budget takes {spoken_time(self.seconds)}, workers idle for {self.idle:.0%}"
+        if self.q == self.thrifty_q:
+            return f"{first}, as by the calls: {took}."
         return (
-            f"With {self.workers} workers and {self.seconds_per_query:g} s a query, "
-            f"{self.estimator} with q = {self.q} is fastest: the budget takes "
-            f"{self.seconds:.4g} s, workers idle for {self.idle:.0%} of it, and a guarantee is "
-            f"reached {self.faster:.3g} times as fast as with q = {self.thrifty_q} "
-            f"({self.thrifty_seconds:.4g} s)."
+            f"{first}, {self.faster:.3g} times as fast as q = {self.thrifty_q}, which the bound "
+            f"likes best by the calls: {took} (with q = {self.thrifty_q}: "
+            f"{spoken_time(self.thrifty_seconds)})."
         )
 
 

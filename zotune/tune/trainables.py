@@ -36,7 +36,7 @@ from zotune.objectives import (
 )
 from zotune.runs.own import Own, adopt, own_entries
 from zotune.tune.curve_requests import curves_wanted
-from zotune.tune.grants import charged, granted, joins, limit, looked
+from zotune.tune.grants import granted, joins
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ class ZOTrainable(tune.Trainable):
         """Run to the next report and return its row."""
         loop = self._loop
         state, row = self._advanced()
-        before, self._charged = self._charged, charged(loop, state)
+        before, self._charged = self._charged, loop.charged(state)
         self._state = state
         if row["status"] == RUNNING and self._seconds >= self._most_seconds:
             row["status"] = OUT_OF_TIME
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
-        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: looked(loop, state)}
+        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
@@ -144,7 +144,7 @@ class ZOTrainable(tune.Trainable):
         self._current()  # with the seconds of a checkpoint, or those that the start takes
         with timed(self._seconds) as elapsed:
             if self._limited:
-                limit(loop, granted(*self._named()))
+                loop.limit_to(granted(*self._named()))
                 self._join()
             found = loop.report(loop.advance_to_report(self._current()))
             self._seconds = elapsed()

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zotune.registry import Registry
+from zotune.registry import Registry, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +51,19 @@ class Update:
     linear: bool = False
     """Whether move(g, eta) = move(eta·g, 1): eta is then a factor of the estimate, and may be one
     of the theory's step; else it is a length."""
+    takes_coefficient: bool = False
+    """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
+    takes_spread: bool = False
+    """Whether it is told how far estimates lie from the gradient, as ``spread``: ω ≥ 1."""
+    basis: Basis | None = None
+    """Vectors whose Gram matrix it needs before it moves."""
+    weigh: Weigh | None = None
+    """What it makes of that matrix, for each replicate."""
+    natural: float | None = None
+    """The step size that it aims at; None where that is for others to say."""
+    needs_gradient: bool = False
+    """Whether it makes little of anything but the gradient itself: ``q: auto`` then takes full
+    blocks sooner."""
 
     @property
     def plain(self) -> bool:
@@ -68,20 +81,6 @@ class Update:
         if self.weigh is None or not self.takes_spread:
             return self.weigh
         return None if coefficient else partial(self.weigh, spread=spread, dim=dim)
-
-    takes_coefficient: bool = False
-    """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
-    takes_spread: bool = False
-    """Whether it is told how far estimates lie from the gradient, as ``spread``: ω ≥ 1."""
-    basis: Basis | None = None
-    """Vectors whose Gram matrix it needs before it moves."""
-    weigh: Weigh | None = None
-    """What it makes of that matrix, for each replicate."""
-    natural: float | None = None
-    """The step size that it aims at; None where that is for others to say."""
-    needs_gradient: bool = False
-    """Whether it makes little of anything but the gradient itself: ``q: auto`` then takes full
-    blocks sooner."""
 
 
 UPDATES: Registry[Update] = Registry("update", __name__, lambda e: e.move)
@@ -104,7 +103,7 @@ def register(
     """Register the decorated function as an update under ``name``, which must be new."""
 
     def add(move: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        doc = summary or (move.__doc__ or "").strip().split("\n")[0]
+        doc = summary or summary_of(move)
         entry = Update(
             name,
             formula,

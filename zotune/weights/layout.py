@@ -69,14 +69,6 @@ class Layout:
         rows = {name: self.runs(name, rows) for name, rows in touched.items()}
         return Layout(whole | rows, self.width, self._shapes)
 
-    def unseen(self) -> Layout:
-        """All numbers of the parameters that are not in this vector."""
-        others = {}
-        for name, (size, _) in self._shapes.items():
-            edges = [(0, 0), *self._spans.get(name, []), (size, size)]
-            others[name] = [(a[1], b[0]) for a, b in pairwise(edges) if a[1] < b[0]]
-        return Layout(others, self.width, self._shapes)
-
     def within(self, touched: Mapping[str, Tensor]) -> list[list[Piece]]:
         """Of each tile, the pieces whose rows a mini-batch can see."""
         if not touched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -12,12 +13,8 @@ from zotune.bench.blackbox import judging, showing
 from zotune.bench.blackbox.problems import parse_dims
 from zotune.core.folders import require_writable
 
-
-class Room:
-    """How outcomes are printed."""
-
-    as_records = staticmethod(judging.as_records)
-    table = staticmethod(showing.table)
+PRINTING = SimpleNamespace(as_records=judging.as_records, table=showing.table)
+"""How outcomes are printed."""
 
 
 def blackbox(
@@ -38,5 +35,5 @@ def blackbox(
 
         search(suite, parse_dims(dims), freeze, on_case=lambda case: click.echo(case, err=True))
         return
-    found = measure(Room, judging.bench, as_json, suite=suite, dims=parse_dims(dims), **chosen)
+    found = measure(PRINTING, judging.bench, as_json, suite=suite, dims=parse_dims(dims), **chosen)
     click.echo(f"figure: {showing.plot(found, output)}", err=as_json)

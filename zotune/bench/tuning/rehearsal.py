@@ -14,7 +14,6 @@ from zotune.loop import Loop
 from zotune.loop.joining import joined
 from zotune.study.racing import RacePlan, survivors
 from zotune.study.reserving import reserve_next
-from zotune.tune.grants import charged, limit
 
 
 @dataclass
@@ -45,7 +44,7 @@ class Racer:
     @property
     def position(self) -> int:
         """What its replicates have spent together."""
-        return 0 if self.state is None else charged(self.loop, self.state)
+        return 0 if self.state is None else self.loop.charged(self.state)
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def advance(account: Account, racer: Racer) -> bool:
     if not reserve_next(account, racer.name, loop.config, before, fresh=racer.state is None):
         return False
     entry = account.of(racer.name)
-    limit(loop, entry.may_reach if entry.last else None)
+    loop.limit_to(entry.may_reach if entry.last else None)
     state = loop.init() if racer.state is None else racer.state
     racer.state, racer.row = loop.report(loop.advance_to_report(state))
     account.report(racer.name, before, racer.position)
