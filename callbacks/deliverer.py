@@ -1,7 +1,8 @@
 """The process that delivers a spool, as the one that writes it sees it.
 
 MLflow's import and the tables of a new store take seconds. A launch starts the process first, so
-that both are done by the time that there is something to deliver.
+that both are done by the time that there is something to deliver; a command starts it before its
+own imports.
 """
 
 from __future__ import annotations
@@ -12,40 +13,57 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from zotune.callbacks.stores import QUIET, URI
+from zotune.callbacks.stores import QUIET
 
 _READY: dict[str, Deliverer] = {}
 """Processes of this one that have no spool yet, by the store they have opened."""
+_EARLY: list[Deliverer] = []
+"""A process of this one that has no store yet, if a command has started one."""
 
 
 class Deliverer:
-    """A child process; it waits for the name of its spool, and ends if none can come any more.
+    """A child process that imports MLflow, and waits for the names of its store and its spool.
 
-    Args:
-        uri: of the store, with its credentials; by the environment, and nowhere else.
+    It ends if they can no longer come. The store's address, with its credentials, goes through a
+    pipe and nowhere else.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self) -> None:
         import zotune
 
         root = str(Path(zotune.__file__).parent.parent)
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", "zotune.callbacks.delivery"],
-            env={**QUIET, **os.environ, URI: uri, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**QUIET, **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the study
         )
 
+    def open(self, uri: str) -> Deliverer:
+        """Name the store, which the process opens."""
+        self._tell(uri)
+        return self
+
     def deliver(self, spool: Path) -> None:
         """Deliver a spool to its end; a process that has died meanwhile is seen by ``code``."""
-        assert self._child.stdin is not None  # it is a pipe
+        self._tell(spool)
         with suppress(BrokenPipeError):
-            self._child.stdin.write(os.fsencode(spool) + b"\n")
-            self._child.stdin.close()
+            self._pipe.close()
+
+    def _tell(self, name: str | Path) -> None:
+        with suppress(BrokenPipeError):
+            self._pipe.write(os.fsencode(name) + b"\n")
+            self._pipe.flush()
+
+    @property
+    def _pipe(self) -> IO[bytes]:
+        assert self._child.stdin is not None  # it was asked for
+        return self._child.stdin
 
     @property
     def code(self) -> int | None:
@@ -57,9 +75,19 @@ class Deliverer:
         if self._child.poll() is None:
             self._child.kill()
         self._child.wait()
-        if self._child.stdin is not None:
-            with suppress(BrokenPipeError):
-                self._child.stdin.close()
+        with suppress(BrokenPipeError):
+            self._pipe.close()
+
+
+@contextmanager
+def started_early() -> Iterator[None]:
+    """A deliverer for the first store of this context, which imports MLflow meanwhile."""
+    _EARLY.append(Deliverer())
+    try:
+        yield
+    finally:
+        while _EARLY:
+            _EARLY.pop().end()
 
 
 @contextmanager
@@ -68,7 +96,7 @@ def prepared(uri: str | None) -> Iterator[None]:
     if uri is None or uri in _READY:
         yield
         return
-    _READY[uri] = Deliverer(uri)
+    _READY[uri] = (_EARLY.pop() if _EARLY else Deliverer()).open(uri)
     try:
         yield
     finally:
@@ -78,4 +106,4 @@ def prepared(uri: str | None) -> Iterator[None]:
 
 def deliverer_for(uri: str) -> Deliverer:
     """The deliverer that was prepared for a store, or a new one."""
-    return _READY.pop(uri, None) or Deliverer(uri)
+    return _READY.pop(uri, None) or Deliverer().open(uri)

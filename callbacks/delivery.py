@@ -129,15 +129,16 @@ def _told(error: Exception) -> str:
 
 
 def main(folder: str | None = None) -> None:
-    """The child process of ``MLflowCurves``; the store's address comes by the environment.
+    """The child process of ``MLflowCurves``.
 
-    Unless the spool is named, it opens the store and reads the name from its standard input. It
-    lives as long as the writer of the spool. When that has died, it delivers what is on disk and
-    ends, at the latest a minute after the store has taken something; ``zotune sync`` does the rest.
+    Unless the spool is named, with the store in the environment, it imports MLflow and reads the
+    names of both from its standard input. It lives as long as the writer of the spool. When that
+    has died, it delivers what is on disk and ends, at the latest a minute after the store has taken
+    something; ``zotune sync`` does the rest.
     """
     gc.set_threshold(200_000, 20, 50)  # a store makes many small objects; a quarter faster
-    spool = Path(folder) if folder is not None else _named_spool()
-    delivery = Delivery(spool, resolve_uri())
+    spool, uri = (Path(folder), resolve_uri()) if folder is not None else _told_names()
+    delivery = Delivery(spool, uri)
     threading.Thread(target=_end_orphan, args=(delivery,), daemon=True).start()
     while True:
         with delivering(spool) as ours:
@@ -147,22 +148,23 @@ def main(folder: str | None = None) -> None:
         time.sleep(POLL)
 
 
-def _named_spool() -> Path:
-    """The spool that the writer names; before that, a store that is a file is opened."""
-    _open_store()
+def _told_names() -> tuple[Path, str]:
+    """The spool and the store that the writer names; a store that is a file is opened before."""
+    with suppress(Exception):  # what fails is tried again, and told
+        import_module("mlflow.tracking")
+    uri = _told_name()
+    with suppress(Exception):
+        if database_of(uri) is not None:
+            open_client(uri)
+    return Path(_told_name()), uri
+
+
+def _told_name() -> str:
+    """The next line of the standard input; this process ends where there is none."""
     name = sys.stdin.buffer.readline().rstrip(b"\n")
     if not name:  # the writer has died, or wants nothing delivered
         os._exit(0)
-    return Path(os.fsdecode(name))
-
-
-def _open_store() -> None:
-    """Import MLflow, and make the tables of a sqlite store; what fails is tried again, and told."""
-    with suppress(Exception):
-        uri = resolve_uri()
-        import_module("mlflow.tracking")
-        if database_of(uri) is not None:
-            open_client(uri)
+    return os.fsdecode(name)
 
 
 def _end_orphan(delivery: Delivery) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
+NOWHERE = "none"
+"""The tracking URI of a launch that is not recorded in MLflow."""
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",

@@ -14,7 +14,7 @@ import pytest
 
 from tests.marked import MARK, marked, new_mark
 from tests.servers import wait_for
-from zotune.callbacks.deliverer import Deliverer, deliverer_for, prepared
+from zotune.callbacks.deliverer import Deliverer, deliverer_for, prepared, started_early
 
 
 @pytest.fixture
@@ -57,11 +57,25 @@ def test_the_next_session_takes_what_was_prepared_for_its_store(
         one.end()
 
 
+def test_a_command_starts_it_before_the_store_is_known_and_leaves_none(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    database = tmp_path / "mlflow.db"
+    with started_early():
+        [early] = marked(mark)
+        with prepared(f"sqlite:///{database}"):
+            wait_for(lambda: has_tables(database))
+            assert marked(mark) == [early]
+    with started_early():
+        assert len(marked(mark)) == 1  # of a command that is refused
+    assert marked(mark) == []
+
+
 def test_one_that_is_told_nothing_ends_with_its_writer(tmp_path: Path) -> None:
     mark = new_mark()
     code = (
         "import sys, time; from zotune.callbacks.deliverer import Deliverer\n"
-        "kept = Deliverer(sys.argv[1]); print('ready', flush=True); time.sleep(600)"
+        "kept = Deliverer().open(sys.argv[1]); print('ready', flush=True); time.sleep(600)"
     )
     words = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'mlflow.db'}"]
     writer = subprocess.Popen(words, env=os.environ | mark, stdout=subprocess.PIPE)
@@ -75,7 +89,7 @@ def test_one_that_is_told_nothing_ends_with_its_writer(tmp_path: Path) -> None:
 
 
 def test_one_that_has_died_takes_a_spool_without_a_word(tmp_path: Path) -> None:
-    dead = Deliverer(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    dead = Deliverer().open(f"sqlite:///{tmp_path / 'mlflow.db'}")
     dead._child.kill()
     dead._child.wait()
     dead.deliver(tmp_path)

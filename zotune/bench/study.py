@@ -14,11 +14,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from zotune.callbacks.stores import NOWHERE
 from zotune.core.processes import stoppable
 from zotune.objectives import Objective, build_problem
 from zotune.study import Study
 from zotune.study.quiet import ray_running, silence
-from zotune.study.running import NOWHERE
 
 if TYPE_CHECKING:
     from rich.table import Table

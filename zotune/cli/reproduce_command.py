@@ -12,7 +12,7 @@ from rich.console import Console
 
 from zotune.callbacks import sync
 from zotune.callbacks.spool import FOLDER, find_spools
-from zotune.callbacks.stores import experiment_id
+from zotune.callbacks.stores import NOWHERE, experiment_id
 from zotune.cli.group import INTERRUPTED
 from zotune.cli.run_command import DONE, SOME_FAILED, displayed
 from zotune.core.names import FINISHED
@@ -27,7 +27,7 @@ from zotune.study import Study
 from zotune.study.launch import Launch, launches_of, new_launch, old_launch
 from zotune.study.model import STORAGE
 from zotune.study.quiet import ray_running, silence
-from zotune.study.running import NOWHERE, Outcome, curves, run_launch, with_store
+from zotune.study.running import Outcome, curves, run_launch, with_store
 
 REPORTS = "reports"
 

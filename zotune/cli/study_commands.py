@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -110,9 +111,15 @@ def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> N
 @JSON
 def run_command(**typed: Any) -> None:
     """Run STUDY, one of `zotune list` or a .yaml file, with Ray Tune."""
-    from zotune.cli.run_command import RunRequest, run
+    from zotune.callbacks.deliverer import started_early
+    from zotune.callbacks.stores import NOWHERE
 
-    sys.exit(run(RunRequest(**typed)))
+    unrecorded = typed["tracking_uri"] == NOWHERE
+    with nullcontext() if unrecorded else started_early():  # beside the imports
+        from zotune.cli.run_command import RunRequest, run
+
+        code = run(RunRequest(**typed))
+    sys.exit(code)
 
 
 @main.command("doctor", epilog=examples("zotune doctor", "zotune doctor --json"))

@@ -46,6 +46,9 @@ MEASURES = {
 RECORDED = {NONCONVEX: "grad_norm2", STOCHASTIC: "average_loss"}
 """What it is computed from, where functions may be without it."""
 
+COVERED = ("theory", "sqrt-decay")
+"""Steps that a theorem is about."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -74,6 +77,11 @@ def bound_of(series: Configuration) -> Bound:
     config = series.config
     if series.last("gap") is None:
         raise NoBoundError("f* is not known, so no bound can be drawn")
+    if config.get("step") not in COVERED:  # which spares building the problem
+        raise NoBoundError(
+            "the theorems are about the step size of the theory (step: theory with eta: 1; "
+            "sqrt-decay through mini-batches), and these runs took another"
+        )
     objective = _objective(config.get("problem"))
     regime = regime_of(objective)
     if (needed := RECORDED.get(regime)) and needed not in series.points:

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.deliverer import prepared
+from zotune.callbacks.stores import NOWHERE
 from zotune.core.account import spent_in
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Interrupt, handled
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 STATE = "experiment_state-"
 """How the names of Tune's state files begin; the time of a session follows."""
 TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
-NOWHERE = "none"
-"""The tracking URI of a launch that is not recorded in MLflow."""
-
 STORE = "tracking_uri"
 """The note of a launch that names its store, without credentials; spools have it as well."""
 
