@@ -14,7 +14,7 @@ from zotune.core.budget import EVALUATIONS
 from zotune.core.differences import get_difference
 from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO, LEVEL
-from zotune.updates import UPDATES
+from zotune.updates import PLAIN, QUASI_NEWTON, UPDATES, WITH_MOMENTUM
 
 Reasons = dict[str, str]
 """Setting → what it became, and why."""
@@ -22,8 +22,6 @@ Choice = tuple[str, str]
 """What a setting became, and why."""
 PROJECTION, AVERAGE = "align", "avg"
 """Estimators that are chosen."""
-PLAIN, WITH_MOMENTUM, QUASI_NEWTON = "sgd", "momentum", "lbfgs"
-"""Updates that are chosen."""
 
 
 def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, Reasons]:

@@ -25,7 +25,7 @@ from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
 from zotune.steps import AUTO, CONSTANT, LEVEL, SCHEDULES, STEPS, THEORY
-from zotune.updates import UPDATES, Update
+from zotune.updates import PLAIN, UPDATES, WITH_MOMENTUM, Update
 
 NOT_OF_THE_RUN = {
     "budget",
@@ -71,7 +71,7 @@ class Or:
         return iter((self.name, *self.others))
 
 
-_NAMED: dict[str, Iterable[str]] = {
+NAMED: dict[str, Iterable[str]] = {
     "estimator": Or(AUTO, ESTIMATORS),
     "directions": DIRECTION_KINDS,
     "difference": DIFFERENCES,
@@ -82,7 +82,7 @@ _NAMED: dict[str, Iterable[str]] = {
     "embedding_rows": (SEEN, ALL),
     "memory": MEMORIES,
 }
-"""Settings that name one of a few things."""
+"""Settings that name one of a few things, of which there is no range."""
 
 
 class Config(BaseModel):
@@ -171,10 +171,10 @@ class Config(BaseModel):
     def _q_is_a_size_or_a_rule(cls, value: object) -> object:
         return blocksizes.checked(value)
 
-    @field_validator(*_NAMED)
+    @field_validator(*NAMED)
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
-        return one_of(info.field_name, value, _NAMED[info.field_name])
+        return one_of(info.field_name, value, NAMED[info.field_name])
 
     @property
     def reports_at(self) -> int:
@@ -234,8 +234,8 @@ class Config(BaseModel):
     def named_update(self) -> Update:
         """The update; ``momentum`` above 0 stands for the one of that name."""
         if self.update == AUTO:
-            return UPDATES["sgd"]
-        return UPDATES["momentum" if self.momentum and self.update == "sgd" else self.update]
+            return UPDATES[PLAIN]
+        return UPDATES[WITH_MOMENTUM if self.momentum and self.update == PLAIN else self.update]
 
     @property
     def block_rule(self) -> blocksizes.Rule:

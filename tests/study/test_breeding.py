@@ -7,9 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from zotune.core.settings import place
 from zotune.study import load_study
 from zotune.study.breeding import population
-from zotune.study.points import place
 from zotune.study.totals import left_out
 
 

@@ -276,6 +276,18 @@ def test_set_moves_a_setting_between_space_and_fixed(tmp_path: Path) -> None:
     assert named.problem == {"name": "rosenbrock", "dim": 9}
 
 
+@pytest.mark.parametrize("key", ["diagnostics", "keep_best"])
+def test_a_setting_that_is_true_or_false_can_be_fixed(tmp_path: Path, key: str) -> None:
+    assert load_study(written(tmp_path, GOOD), settings=[f"{key}=true"]).fixed[key] is True
+
+
+@pytest.mark.parametrize("key", ["estimator", "q", "eta", "budget", "memory", "bounds"])
+def test_true_is_neither_a_number_nor_a_name(tmp_path: Path, key: str) -> None:
+    (line,) = mistakes(tmp_path, GOOD, f"{key}=true")
+    assert line.startswith(f"--set {key}=true: {key} must be ")
+    assert "got True" in line
+
+
 def test_mistakes_in_set_name_what_was_typed(tmp_path: Path) -> None:
     assert mistakes(tmp_path, GOOD, "budget=-3") == [
         "--set budget=-3: budget must be greater than or equal to 1, got -3"

@@ -19,8 +19,9 @@ import zotune
 from tests.instrument import minimize
 from zotune.cli.summary import MOST_DRAWN, Summary, best_table
 from zotune.core.names import STATE_FILE
+from zotune.core.settings import PROBLEM
 from zotune.objectives import complete_problem
-from zotune.results.configurations import PROBLEM, Configuration
+from zotune.results.configurations import Configuration
 from zotune.study import Study
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})

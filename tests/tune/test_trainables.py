@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import zotune
 from tests.instrument import INSTRUMENT
 from tests.solo import reported, untimed
-from zotune.core.names import CURVE_KEY, LOSSES_KEY, MINIMUM_KEY
+from zotune.core.names import CURVE_KEY, LOSSES_KEY, MINIMUM_KEY, ROW_KEYS
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.tune.trainables import ZOTrainable
 
@@ -76,6 +76,11 @@ def save(trial: ZOTrainable, folder: Path) -> str:
 
 
 # Rows
+
+
+def test_no_metric_can_take_the_name_of_a_column_that_trials_report(make: Make) -> None:
+    ours = make().step().keys() - {"timesteps_total", "should_checkpoint"}
+    assert {key for key in ours if not key.startswith("chosen_")} <= ROW_KEYS
 
 
 def test_rows_come_at_the_first_step_at_or_past_each_multiple(make: Make) -> None:

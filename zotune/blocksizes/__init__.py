@@ -94,6 +94,11 @@ class Rule:
         return self.entry.sees_values
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether all blocks have the same size."""
+        return self.entry.name == FIXED
+
+    @property
     def most(self) -> int:
         """The largest block that it may ask for."""
         return int(self.options[MOST])

@@ -19,6 +19,7 @@ from zotune.cli.group import INTERRUPTED
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
 from zotune.core.processes import signals_held, unwrapped_interrupts
+from zotune.core.settings import label
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
 from zotune.results.checkpoints import launch_of
@@ -26,7 +27,7 @@ from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
 from zotune.study.model import STORAGE, Study, load_study
-from zotune.study.points import label, over_weights
+from zotune.study.points import over_weights
 from zotune.study.quiet import answer_kept, silence
 from zotune.study.reaching import LOCAL, require_cluster
 from zotune.study.running import (

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from zotune.claims import Verdict, assumptions
 from zotune.core.account import spent_in
 from zotune.core.names import EXHAUSTED, FAILED
+from zotune.core.settings import PROBLEM, setting, short
 from zotune.core.spending import Spending
 from zotune.results.checkpoints import from_outcome
 from zotune.results.configurations import (
-    PROBLEM,
     Configuration,
     best,
     by_problem,
@@ -29,7 +29,6 @@ from zotune.results.configurations import (
 )
 from zotune.results.trial import Trial
 from zotune.results.verdicts import verdicts_on
-from zotune.study.points import setting, short
 from zotune.study.totals import left_out
 
 if TYPE_CHECKING:

@@ -58,6 +58,10 @@ ROW_KEYS = frozenset(
         "minimum",
         "done",
         "config",
+        "repeated",
+        CHARGED,
+        CHARGED_BEFORE,
+        LOOKED,
     ]
 )
 """Columns of a result row that metrics of the user's may not take."""

@@ -1,9 +1,12 @@
-"""Nested settings by joined names."""
+"""Nested settings by joined names, and as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+PROBLEM = "problem."
+"""What the names of a problem's options begin with."""
 
 
 def flat(nested: Mapping[str, Any], separator: str = ".") -> Iterator[tuple[str, Any]]:
@@ -17,3 +20,33 @@ def flat(nested: Mapping[str, Any], separator: str = ".") -> Iterator[tuple[str,
             yield from ((f"{key}{separator}{k}", v) for k, v in flat(value, separator))
         else:
             yield str(key), value
+
+
+def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with the point's values in it; ``problem.dim`` goes into the problem."""
+    placed = dict(config)
+    for key, value in point.items():
+        first, _, option = key.partition(".")
+        if option:
+            placed[first] = {**placed.get(first, {}), option: value}
+        else:
+            placed[key] = value
+    return placed
+
+
+def setting(config: Any, key: str) -> Any:
+    """What ``place`` has put there, by its dotted name; None where there is nothing."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, Mapping) else None
+    return config
+
+
+def label(settings: Mapping[str, Any]) -> str:
+    """Settings for a person: ``avg q=10 eta=2``."""
+    rest = [f"{key}={short(value)}" for key, value in settings.items() if key != "estimator"]
+    return " ".join([*([str(settings["estimator"])] if "estimator" in settings else []), *rest])
+
+
+def short(value: Any) -> str:
+    """A value in few characters."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

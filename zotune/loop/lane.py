@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zotune.blocks import Block
-from zotune.blocksizes import FIXED, Last
+from zotune.blocksizes import Last
 from zotune.config import Config
 from zotune.core.budget import DIRECTIONS, Budget
 from zotune.core.curve import Observation
@@ -329,7 +329,7 @@ class Lane:
     def _walks(self) -> bool:
         """Whether plain steps need not be looked at one by one."""
         plain = self.motion.plain and self.config.clip is None and not self.size.scheduled
-        plain = plain and self.blocks.entry.name == FIXED and self.rule.entry.search is None
+        plain = plain and self.blocks.is_fixed and self.rule.entry.search is None
         fuses = self.evaluator.in_process and self.iterate.pure
         return plain and fuses and not self.iterate.stochastic
 

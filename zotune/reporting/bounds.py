@@ -12,6 +12,7 @@ from zotune.core.budget import Budget
 from zotune.core.differences import get_difference
 from zotune.errors import ConfigError, ZotuneError
 from zotune.estimators import ESTIMATORS
+from zotune.steps import SQRT_DECAY, THEORY
 from zotune.theory import (
     CONVEX,
     NONCONVEX,
@@ -145,7 +146,7 @@ Guarantee = Callable[[Method, Allocation], float]
 
 def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
     """The L that the step is divided by, if the theorems hold with it."""
-    if config.get("step") != "theory" or config.get("eta") not in (None, 1):
+    if config.get("step") != THEORY or config.get("eta") not in (None, 1):
         raise NoBoundError(
             "the theorem is about the step size of the theory (step: theory, eta: 1), "
             "and these runs took another"
@@ -197,7 +198,7 @@ def _nonconvex(series: Configuration, objective: Objective) -> Guarantee:
 
 def _stochastic(series: Configuration, objective: Any) -> Guarantee:
     eta0 = series.config.get("eta")
-    if series.config.get("step") != "sqrt-decay" or eta0 is None:
+    if series.config.get("step") != SQRT_DECAY or eta0 is None:
         raise NoBoundError(
             "the theorem is about steps of eta/√(t+1) (step: sqrt-decay), and these runs took other"
         )

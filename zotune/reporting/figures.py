@@ -29,6 +29,7 @@ from zotune.results.configurations import (
     panel_of,
     panels_of,
 )
+from zotune.steps import SQRT_DECAY, THEORY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -346,7 +347,7 @@ def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> D
 def step_label(series: Sequence[Configuration]) -> str:
     """What eta is."""
     rules = {str(one.config.get("step")) for one in series}
-    known = {"theory": "step (a multiple of the theory's)", "sqrt-decay": "first step η₀"}
+    known = {THEORY: "step (a multiple of the theory's)", SQRT_DECAY: "first step η₀"}
     return known.get(rules.pop(), "step size η") if len(rules) == 1 else "eta"
 
 

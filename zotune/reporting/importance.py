@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from math import isfinite, log
 from typing import Any
 
+from zotune.core.settings import PROBLEM
 from zotune.reporting.heat import capped
 from zotune.results.configurations import Configuration, measure_of, searched
 
@@ -22,7 +23,7 @@ def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
     Also the name of the method: fANOVA, or PED-ANOVA where scikit-learn is not installed. Empty
     where Optuna is not, or where there is too little to tell.
     """
-    keys = [key for key in searched(some) if not key.startswith("problem.")]
+    keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
     if len(some) < FEWEST or len(keys) < 2 or find_spec("optuna") is None:
         return {}, ""
     import optuna

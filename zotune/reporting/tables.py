@@ -8,6 +8,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.settings import PROBLEM
 from zotune.reporting.drawing import LABELS, number, with_spread
 from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.page import Table
@@ -79,7 +80,7 @@ def best_table(series: Sequence[Configuration], chosen: Sequence[Configuration])
     """The best of each panel and q; those that are best of their panel are marked."""
     measure = measure_of(chosen)
     more = [key for key in searched(series) if key not in (*PANELS, "q")]
-    more = [key for key in more if not key.startswith(("problem.", "q."))]
+    more = [key for key in more if not key.startswith((PROBLEM, "q."))]
     footnotes = Footnotes()
     metrics = list(dict.fromkeys(name for one in chosen for name in one.metrics))
     value = f"final {LABELS[measure]}"

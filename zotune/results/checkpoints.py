@@ -16,12 +16,12 @@ from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
 from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
+from zotune.core.settings import label, place, setting
 from zotune.core.spending import repeated
 from zotune.errors import ConfigError
 from zotune.results.spools import Spooled, spooled_in
 from zotune.results.store import LaunchRecord
 from zotune.results.trial import Course, Trial, curve_of, with_end
-from zotune.study.points import label, place, setting
 
 if TYPE_CHECKING:
     from ray import tune

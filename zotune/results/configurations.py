@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.core.names import DIVERGED
 from zotune.core.ranking import rank, remarks
-from zotune.core.settings import flat
+from zotune.core.settings import PROBLEM, flat, short
 from zotune.results.trial import WHOLE, Trial, is_metric
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED
 """Settings that do not tell two configurations apart."""
 PANELS = ("estimator", "update", "step", "directions", "difference")
 """Settings that are compared side by side; what else is searched is tuned, problems apart."""
-PROBLEM = "problem."
-"""What the names of the problem's options begin with."""
 FURTHEST = ("spent", "steps")
 """Of several trials, the one that went furthest is told."""
 
@@ -252,7 +250,7 @@ def by_problem(some: Sequence[Configuration]) -> dict[str, list[Configuration]]:
 def instance(one: Configuration, options: Iterable[str]) -> str:
     """Which problem it is, by the options in which problems differ: ``seed = 3``."""
     said = ((key.removeprefix(PROBLEM), one.settings.get(key)) for key in options)
-    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in said)
+    return ", ".join(f"{key} = {short(value)}" for key, value in said)
 
 
 def _ordered(value: Any) -> tuple[bool, float, str]:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from zotune.results.configurations import PROBLEM, Configuration, measure_of, searched
+from zotune.core.settings import PROBLEM, label
+from zotune.results.configurations import Configuration, measure_of, searched
 
 SHARES = (0.025, 0.1, 1.0)
 """Parts of the budget; of the paper's 20 000 they are 500, 2000 and all."""
@@ -50,15 +51,7 @@ def leaders(some: Sequence[Configuration]) -> Iterator[Leader]:
 
 def name_of(one: Configuration, keys: Sequence[str]) -> str:
     """A configuration by some of its settings: ``align q=10 update=lbfgs``."""
-    values = ((key, one.settings.get(key)) for key in keys if key in one.settings)
-    return " ".join(
-        str(value)
-        if key == "estimator"
-        else f"{key}={value:.4g}"
-        if isinstance(value, float)
-        else f"{key}={value}"
-        for key, value in values
-    )
+    return label({key: one.settings[key] for key in keys if key in one.settings})
 
 
 def _value(group: Sequence[Configuration], measure: str, spent: int) -> float | None:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,6 +168,46 @@ def _code(target: Problem, found: Any) -> str:
     return code_of(target.fn if isinstance(target, Factory) else found)
 
 
+@dataclass(frozen=True)
+class Saving:
+    """Where the states of a run are saved, and with what beside them.
+
+    Args:
+        loop: of the run.
+        path: the file; None: nothing is saved.
+        about: tells runs of one configuration apart: the function and the start.
+        stop: when the run is to end.
+    """
+
+    loop: Loop
+    path: Path | None
+    about: Mapping[str, str]
+    stop: Stop
+
+    def begin(self) -> State:
+        """The state to go on from: the saved one, if it is of the same run, or the start."""
+        if self.path is None or not self.path.is_file():
+            state = self.loop.init()
+            self.save(state)
+            return state
+        state, notes = load_loop(self.loop, self.path)
+        _require_same_run(self.path, notes, self.loop.config, self.about)
+        self.stop.restore(notes.get("stop", {}), state)
+        return state
+
+    def save(self, state: State, stopped: str = "") -> None:
+        """Write a state, and why the run was stopped there."""
+        if self.path is not None:
+            end = end_of(self.loop, state, self.stop, stopped)
+            save_loop(self.loop, state, self.path, **self.about, stop=self.stop.notes(), end=end)
+
+    def save_newest(self, state: State) -> None:
+        """Save the state after the last whole step, unless weights stand between two steps."""
+        newest = self.loop.newest
+        with suppress(ZotuneError):
+            self.save(newest if newest.lanes else state)
+
+
 def finish(
     loop: Loop,
     *,
@@ -176,34 +217,25 @@ def finish(
     stop: Stop | None = None,
     bar: Bar | None = None,
 ) -> Run:
-    """Run a loop to its end, from its checkpoint if there is one and it is of the same run.
-
-    ``about`` tells runs of one configuration apart: the function and the start.
-    """
-    about, stop = about or {}, stop or Stop()
+    """Run a loop to its end, from its checkpoint if there is one and it is of the same run."""
     if checkpoint is not None and Path(checkpoint).is_dir():
         raise CheckpointError(
             f"checkpoint must be a file, got the folder {checkpoint}; give a file in it"
         )
-    if checkpoint is not None and Path(checkpoint).is_file():
-        state, notes = load_loop(loop, Path(checkpoint))
-        _require_same_run(Path(checkpoint), notes, loop.config, about)
-        stop.restore(notes.get("stop", {}), state)
-    else:
-        state = loop.init()
-        _save_if(checkpoint, loop, state, about, stop)
-    save = partial(_save_newest, checkpoint, loop, about=about, stop=stop)
-    loop.watch(StepWatcher(loop, bar, None if checkpoint is None else save))
+    stop = stop or Stop()
+    saving = Saving(loop, None if checkpoint is None else Path(checkpoint), about or {}, stop)
+    state = saving.begin()
+    loop.watch(StepWatcher(loop, bar, None if saving.path is None else saving.save_newest))
     stopped = stop.reason(state)
     while loop.status(state) == RUNNING and not stopped:
         try:
             (state, stopped), row = _advance(loop, state, stop), None
         except BaseException:
-            save(state)
+            saving.save_newest(state)
             raise
         if on_report is not None:
             state, row = loop.report(state)
-        _save_if(checkpoint, loop, state, about, stop, stopped)
+        saving.save(state, stopped)
         if on_report is not None and row is not None:
             on_report(row | loop.facts(state))
     return run_of(loop, state, end_of(loop, state, stop, stopped))
@@ -220,33 +252,6 @@ def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
         stopped = stop.reason(state)
         if stopped or loop.reached(state) >= goal or loop.status(state) != RUNNING:
             return state, stopped
-
-
-def _save_if(
-    checkpoint: str | Path | None,
-    loop: Loop,
-    state: State,
-    about: Mapping[str, str],
-    stop: Stop,
-    stopped: str = "",
-) -> None:
-    """Save the state where a checkpoint is wanted."""
-    if checkpoint is not None:
-        end = end_of(loop, state, stop, stopped)
-        save_loop(loop, state, Path(checkpoint), **about, stop=stop.notes(), end=end)
-
-
-def _save_newest(
-    checkpoint: str | Path | None,
-    loop: Loop,
-    state: State,
-    about: Mapping[str, str],
-    stop: Stop,
-) -> None:
-    """Save the state after the last whole step, unless weights stand between two steps."""
-    newest = loop.newest
-    with suppress(ZotuneError):
-        _save_if(checkpoint, loop, newest if newest.lanes else state, about, stop)
 
 
 def _require_same_run(

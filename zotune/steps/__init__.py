@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from zotune.directions import Directions
     from zotune.estimators import Estimator
 
-__all__ = ["AUTO", "CONSTANT", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "STEPS", "THEORY"]
-__all__ += ["Line", "Step", "StepRule", "register", "schedule_factor"]
+__all__ = ["AUTO", "CONSTANT", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "SQRT_DECAY", "STEPS"]
+__all__ += ["THEORY", "Line", "Step", "StepRule", "register", "schedule_factor"]
 
-THEORY, AUTO, CONSTANT = "theory", "auto", "constant"
-"""Names that other parts of zotune refer to: the step of the bounds, "chosen by the run", and the
-step that is eta itself."""
+THEORY, AUTO, CONSTANT, SQRT_DECAY = "theory", "auto", "constant", "sqrt-decay"
+"""Names that other parts of zotune refer to: the step of the bounds, "chosen by the run", the step
+that is eta itself, and the one of the stochastic bound."""
 
 Size = Callable[[float, int, float, float], float]
 """(eta, t, best, usual) → the step size, up to 1/L where the rule needs the smoothness."""

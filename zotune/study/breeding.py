@@ -13,7 +13,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import PopulationBasedTraining
 
 from zotune.core.names import CHARGED
-from zotune.study.points import PROBLEM, RANGES, WHOLE, Distribution
+from zotune.core.settings import PROBLEM
+from zotune.study.points import RANGES, WHOLE, Distribution
 from zotune.study.spending import account_of
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from zotune._lazy import LazyModule
 from zotune.core.names import STATE_FILE
+from zotune.core.settings import setting
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
 from zotune.study.model import Study
-from zotune.study.points import setting
 from zotune.study.studyfile import GRID, RACE
 
 if TYPE_CHECKING:

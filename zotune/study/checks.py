@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from zotune.core.settings import PROBLEM
 from zotune.errors import ConfigError, nearest
 from zotune.study.claim_checks import claim_complaints, tuning_complaints
 from zotune.study.defaults import of_today
@@ -68,7 +69,7 @@ def _population(study: Study) -> Iterator[Complaint]:
         yield Complaint(("replicates_as",), "pbt compares all trials; use rows")
     if study.within:
         yield Complaint(("within",), "pbt has one population; leave within out")
-    if fixed := [key for key in study.space if key.startswith("problem.")]:
+    if fixed := [key for key in study.space if key.startswith(PROBLEM)]:
         yield Complaint(("space", fixed[0]), f"pbt compares all trials, and cannot vary {fixed[0]}")
     if not study.space:
         yield Complaint(at, "pbt needs a space, whose settings it changes")

@@ -7,9 +7,9 @@ from typing import Any
 
 from zotune.claims import Claim, Tuning
 from zotune.claims.comparing import pairs
+from zotune.core.settings import PROBLEM
 from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
-from zotune.study.points import PROBLEM
 from zotune.study.studyfile import NO_SCHEDULER, OPTUNA, Complaint
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from zotune.config import Config
 from zotune.core.budget import DIRECTIONS
+from zotune.core.settings import PROBLEM, place
 from zotune.objectives import PROBLEMS
 from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1, FREE_2, PROBLEM_DEFAULTS_1
-from zotune.study.points import PROBLEM, place
 from zotune.study.shape import STUDY_FORMAT, STUDY_WIDE
 
 LAUNCH_FORMAT = 3

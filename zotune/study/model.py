@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from zotune.config import Config, parse_config
+from zotune.core.settings import label, place
 from zotune.study.points import (
     Axis,
     Distribution,
@@ -19,15 +20,13 @@ from zotune.study.points import (
     block_problem,
     combinations,
     dimension,
-    label,
     located,
     pair_problem,
     parse_axis,
-    place,
     resolved,
     step_cost,
 )
-from zotune.study.shape import NAMES, STUDY_FORMAT, TOP, Shape, checked
+from zotune.study.shape import STUDY_FORMAT, TOP, Shape, checked
 from zotune.study.studyfile import (
     OPTUNA,
     RACE,
@@ -130,7 +129,7 @@ class Study(Shape):
             given["replicates"] = 1
         if self.resources.workers:
             given["workers"] = self.resources.workers
-        named = {key: Config.model_fields[key].default for key in (*NAMES, "q", "update")}
+        named = {key: Config.model_fields[key].default for key in COMPARED}
         if {"eta", "L"} & {*self.fixed, *self.space}:  # which say what the step is
             del named["step"]
         return place(named | given, fixed)
@@ -306,6 +305,8 @@ class Study(Shape):
             yield points[at % len(points)] | drawn
 
 
+COMPARED = ("estimator", "directions", "difference", "step", "q", "update")
+"""Settings that every trial names, also where they have their defaults."""
 DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "problem.dim")
 """Settings on which it depends whether a run is possible."""
 

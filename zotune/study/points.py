@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 Point = dict[str, Any]
 """One value for every key of the space."""
 
-PROBLEM = "problem."
-"""What the keys of the problem's options begin with."""
 MOST = 10_000
 """Combinations that a grid may have."""
 
@@ -144,25 +142,6 @@ def size(axes: Mapping[str, Sequence[Any]]) -> int:
     return math.prod(len(values) for values in axes.values())
 
 
-def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with the point's values in it; ``problem.dim`` goes into the problem."""
-    placed = dict(config)
-    for key, value in point.items():
-        first, _, option = key.partition(".")
-        if option:
-            placed[first] = {**placed.get(first, {}), option: value}
-        else:
-            placed[key] = value
-    return placed
-
-
-def setting(config: Any, key: str) -> Any:
-    """What ``place`` has put there, by its dotted name; None where there is nothing."""
-    for part in key.split("."):
-        config = config.get(part) if isinstance(config, Mapping) else None
-    return config
-
-
 def pair_problem(point: Mapping[str, Any]) -> str | None:
     """Why a searched step does not exist for a searched update; None if it does."""
     step, update = point.get("step"), str(point.get("update"))
@@ -271,14 +250,3 @@ def located(problem: Mapping[str, Any]) -> dict[str, Any]:
     if settings is None:
         return dict(problem)
     return {"name": problem["name"], **settings.located()}
-
-
-def label(point: Mapping[str, Any]) -> str:
-    """A point for a person: ``avg q=10 eta=2``."""
-    rest = [f"{key}={short(value)}" for key, value in point.items() if key != "estimator"]
-    return " ".join([*([str(point["estimator"])] if "estimator" in point else []), *rest])
-
-
-def short(value: Any) -> str:
-    """A value in few characters."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from ray.tune.schedulers import (
     TrialScheduler,
 )
 
-from zotune.study.points import setting
+from zotune.core.settings import setting
 from zotune.study.studyfile import ASHA, MEDIAN, NO_SCHEDULER, PBT, RACE
 from zotune.study.totals import least, plan_of_race
 

@@ -18,8 +18,9 @@ from pydantic import (
 
 from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
-from zotune.config import Config, describe, parse_config
+from zotune.config import NAMED, Config, describe, parse_config
 from zotune.core.grid import GRID_POINTS
+from zotune.core.settings import PROBLEM
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.study.points import Axis, Distribution, parse_axis
@@ -313,7 +314,7 @@ def _entry(section: str, key: str, written: Any, problem: Any) -> Iterator[str]:
         yield f"{key} holds for the whole study; it belongs at the top of the file"
     elif key == "replicate":
         yield "replicate is numbered by the study; say replicates: N at the top of the file"
-    elif key.startswith("problem.") and options is None:
+    elif key.startswith(PROBLEM) and options is None:
         return
     elif key not in searchable:
         near = nearest(key, [*searchable, *TOP])
@@ -328,7 +329,7 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
     except ConfigError as error:
         yield str(error)
         return
-    if isinstance(axis, Distribution) and axis.kind != "choice" and not _is_numeric(key):
+    if isinstance(axis, Distribution) and axis.kind != "choice" and key in NAMED:
         yield f"{key} is a name, which {axis.kind} cannot draw; use {{choice: […]}}"
         return
     if isinstance(axis, Distribution) and axis.kind in FRACTIONAL and _is_whole(key, problem):
@@ -341,34 +342,25 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
             yield str(error)
 
 
-NAMES = ("estimator", "directions", "difference", "step")
-WORDS = (*NAMES, "update", "schedule", "embedding_rows", "memory")
-"""Settings that are words, of which there is no range."""
 FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
 """Distributions of numbers with a fraction, and those of whole numbers in their place."""
 
 
 def _is_whole(key: str, problem: Any) -> bool:
     """Whether a setting takes whole numbers only."""
-    if not key.startswith("problem."):
+    if not key.startswith(PROBLEM):
         return key == "q" or Config.model_fields[key].annotation in (int, int | None)
     name = problem if isinstance(problem, str) else problem["name"]
-    default = PROBLEMS[name].options[key.removeprefix("problem.")]
+    default = PROBLEMS[name].options[key.removeprefix(PROBLEM)]
     return isinstance(default, int) and not isinstance(default, bool)
-
-
-def _is_numeric(key: str) -> bool:
-    return key not in WORDS
 
 
 def checked(key: str, value: Any, problem: Any) -> Any:
     """A setting's value as configurations hold it."""
-    if key.startswith("problem."):
+    if key.startswith(PROBLEM):
         mapping = {"name": problem} if isinstance(problem, str) else dict(problem)
-        found = [c.message for c in problem_complaints(mapping | {key[len("problem.") :]: value})]
-        if found:
-            raise ConfigError(found[0])
+        mapping[key.removeprefix(PROBLEM)] = value
+        for complaint in problem_complaints(mapping):
+            raise ConfigError(complaint.message)
         return value
-    if isinstance(value, bool) and key not in ("curve", "diagnostics"):
-        raise ConfigError(f"{key} must not be a boolean, got {value!r}")
     return getattr(parse_config({"budget": 1, key: value}), key)

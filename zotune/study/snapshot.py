@@ -10,7 +10,7 @@ from typing import Any
 
 from zotune.core.names import COMPLETE, DIVERGED, FAILED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.ranking import rank, remarks
-from zotune.study.points import PROBLEM, label, setting
+from zotune.core.settings import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
 WAITING, DONE = "waiting", "done"

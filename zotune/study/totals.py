@@ -8,17 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zotune.config import Config
+from zotune.core.settings import PROBLEM, label, setting
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
-from zotune.study.points import (
-    PROBLEM,
-    Point,
-    draws_batches,
-    knows_smoothness,
-    label,
-    located,
-    setting,
-)
+from zotune.study.points import Point, draws_batches, knows_smoothness, located
 from zotune.study.racing import CHOOSES, RacePlan, plan_race
 from zotune.study.studyfile import ASHA, GRID, NO_SCHEDULER, PBT, RACE, RANDOM, ROWS, Complaint
 

@@ -12,11 +12,12 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
+from zotune.core.settings import place, setting
 from zotune.runs.own import own_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
-from zotune.study.points import Distribution, Point, place, setting
+from zotune.study.points import Distribution, Point
 from zotune.study.scheduling import scheduler
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.study.studyfile import OPTUNA, PBT, RACE

@@ -28,9 +28,10 @@ from zotune.theory import (
     nonconvex_bound,
     search_block,
 )
-from zotune.updates import UPDATES
+from zotune.updates import PLAIN, UPDATES
 
-PLAIN, ACCELERATED = "sgd", "nesterov"
+ACCELERATED = "nesterov"
+"""The update whose rate is known besides that of plain descent."""
 LEAST_DIM = {NONCONVEX: 2}
 """Dimensions that the problem of a regime's study has at least; Rosenbrock's function has two."""
 LARGEST_DIM, LARGEST_BUDGET = 1000, 10**6

@@ -10,6 +10,7 @@ from zotune.core.differences import FORWARD
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.estimators import ESTIMATORS
 from zotune.theory import CONVEX, NONCONVEX, STOCHASTIC, STRONGLY_CONVEX
+from zotune.updates import PLAIN
 
 if TYPE_CHECKING:
     from zotune.theory.plan_case import Case, Option
@@ -154,7 +155,7 @@ def _of_update(case: Case) -> Iterator[str]:
             "the bound is that of the accelerated method without restarts, at the point that it "
             "keeps beside the one that is evaluated; a run restarts where its momentum leads uphill"
         )
-    elif case.update != "sgd":
+    elif case.update != PLAIN:
         yield (
             f"no rate of update {case.update} is proven here: estimator, q and bound are those of "
             "plain descent; take step auto, or tune eta"

@@ -24,8 +24,9 @@ from zotune.theory import (
     geometric,
     method,
 )
-from zotune.theory.plan_case import PLAIN, Case, Option, case_of
+from zotune.theory.plan_case import Case, Option, case_of
 from zotune.theory.plan_words import advice, assumptions, command, notes, own_study
+from zotune.updates import PLAIN
 
 WITHIN = 0.05
 """The loss of rate that still counts as flat."""

@@ -15,7 +15,7 @@ from zotune.errors import ConfigError, one_of
 from zotune.estimators import ESTIMATORS
 from zotune.objectives import positive_int, problem_mapping
 from zotune.steps import AUTO, STEPS, THEORY
-from zotune.updates import UPDATES
+from zotune.updates import PLAIN, UPDATES
 
 FACTORS = (0.25, 16.0)
 """Multiples of the theory step that are worth a look where L is known."""
@@ -37,7 +37,7 @@ def search_space(
     directions: Sequence[str] | None = None,
     difference: str | Sequence[str] = FORWARD,
     mu: tuple[float, float] | None = None,
-    updates: Sequence[str] | str = "sgd",
+    updates: Sequence[str] | str = PLAIN,
     steps: Sequence[str] | str = THEORY,
     count: str = EVALUATIONS,
     **fixed: Any,

@@ -30,6 +30,9 @@ from zotune.registry import Registry, summary_of
 if TYPE_CHECKING:
     from torch import Tensor
 
+PLAIN, WITH_MOMENTUM, QUASI_NEWTON = "sgd", "momentum", "lbfgs"
+"""Updates that other parts of zotune refer to: those that ``auto`` chooses from."""
+
 Move = Callable[..., "Tensor"]
 """(g, slots, eta, t[, weights]) → what is subtracted from x."""
 Basis = Callable[["Tensor", Mapping[str, "Tensor"]], Sequence["Tensor"]]
