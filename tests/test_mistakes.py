@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -36,6 +37,8 @@ def asked(**told: Any) -> Callable[[], Any]:
     return lambda: minimizer.tell(**told)
 
 
+LOCK = Lock()
+"""Stands for what no other process can have: a lock, a connection, an open file."""
 BY_HAND = {"estimator": "avg", "q": 1, "update": "sgd"}
 EXTENT = "loguniform of eta must be [low, high], two numbers above 0, got [0, 1]"
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -168,6 +171,14 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
             zotune.objective(lambda x: x.sub_(1).square().sum(-1), 2, batched=True), [1.0, 2.0]
         ),
         "a batched objective must not change its argument",
+    ),
+    "a lock in a function for workers": (
+        minimize(lambda x: f(x) if LOCK else 0, [1.0], workers=2),
+        "cannot be sent to a worker: cannot pickle '_thread.lock' object; open files, connections",
+    ),
+    "a lock in a trainable": (
+        lambda: zotune.trainable(lambda x: f(x) if LOCK else 0, dim=2),
+        "cannot be sent to a worker: cannot pickle '_thread.lock' object; open files, connections",
     ),
     "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zotune
@@ -25,6 +26,44 @@ def test_a_run_plots_its_curve_against_spent_budget(run: zotune.Run, tmp_path: P
     assert list(mark.x) == run.curve["spent"].tolist()
     assert list(mark.y) == run.curve["gap"].tolist()
     assert drawing.save_as(tmp_path / "run.png").stat().st_size > 1000
+
+
+def test_a_descent_that_starts_again_is_drawn_with_the_lowest_loss_so_far() -> None:
+    """It starts again where it has converged, and its loss is high again then."""
+    noise = np.random.default_rng(0)
+
+    def noisy(x: np.ndarray) -> float:
+        return float((np.arange(1, 9) * x**2).sum() + 0.05 * noise.standard_normal())
+
+    run = zotune.minimize(noisy, [1.0] * 8, budget=400)
+    assert run.curve["loss"].diff().max() > 1
+    drawing = run.plot()
+    assert list(drawing.marks[0].y) == run.curve["best_loss"].tolist()
+    assert drawing.title == "lowest f(x) so far against the budget spent"
+    assert list(run.plot(measure="loss").marks[0].y) == run.curve["loss"].tolist()
+    known = zotune.minimize("rosenbrock", budget=100)
+    lowest = known.curve["best_loss"] - (known.curve["loss"] - known.curve["gap"])
+    assert list(known.plot().marks[0].y) == lowest.tolist()
+
+
+def test_a_metric_of_yours_is_a_curve_too() -> None:
+    run = zotune.minimize(
+        lambda x: (x**2).sum(), [1.0, 2.0], budget=60, metrics={"size": lambda x: x.max()}
+    )
+    assert list(run.plot(measure="size").marks[0].y) == run.curve["size"].tolist()
+
+
+def test_a_drawing_says_what_it_is_in_a_line_and_goes_to_a_file_by_name(
+    run: zotune.Run, tmp_path: Path
+) -> None:
+    drawing = run.plot()
+    assert repr(drawing) == (
+        "Drawing('f(x) − f* against the budget spent'; .save_as('curves.png') writes it)"
+    )
+    assert drawing.save_as(f"{tmp_path}/run.pdf").is_file()
+    assert drawing.save_for_latex(f"{tmp_path}/column.pdf").is_file()
+    assert drawing.figure.legends == []  # one curve needs none
+    assert plot_runs({"one": run, "other": run}).figure.legends
 
 
 def test_runs_are_told_apart_by_the_names_that_they_are_given(run: zotune.Run) -> None:

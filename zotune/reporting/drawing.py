@@ -59,6 +59,8 @@ RESOLUTION = 200
 LABELS = {
     "gap": "f(x) − f*",
     "loss": "f(x)",
+    "best_gap": "lowest f(x) − f* so far",
+    "best_loss": "lowest f(x) so far",
     "grad_norm2": "least ‖∇f(x)‖² so far",
     "average_gap": "f(x̄) − f* of the averaged iterate",
 }
@@ -83,7 +85,7 @@ class Mark:
     """Ids of everything that goes with it: line, band."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Drawing:
     """A figure, its marks and the words under it."""
 
@@ -96,6 +98,9 @@ class Drawing:
     """Ids of an entry's line and text in the legend, by its key."""
     _ids: int = 0
     _settled: bool = False
+
+    def __repr__(self) -> str:
+        return f"Drawing({self.title!r}; .save_as('{self.name}.png') writes it)"
 
     def identify(self, artist: Artist) -> str:
         """Give a part of the figure an id."""
@@ -175,8 +180,9 @@ class Drawing:
         svg.write_text(self.svg, encoding="utf-8")
         return [png, svg, *([self.save_for_latex(pdf)] if for_latex else [])]
 
-    def save_for_latex(self, path: Path) -> Path:
+    def save_for_latex(self, path: str | Path) -> Path:
         """Write a PDF as wide as a column, or as two where there are several panels."""
+        path = Path(path)
         _ = self.svg, self._interaction  # as they are now: another size moves everything
         several = len([axis for axis in self.figure.axes if axis.get_visible()]) > 1
         width, height = self.figure.get_size_inches()
@@ -195,8 +201,9 @@ class Drawing:
         """In a notebook the figure shows itself."""
         return self.svg
 
-    def save_as(self, path: Path) -> Path:
+    def save_as(self, path: str | Path) -> Path:
         """Write one file, of the kind that its name says."""
+        path = Path(path)
         self.settle()
         with styled():
             path.parent.mkdir(parents=True, exist_ok=True)

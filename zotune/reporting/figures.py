@@ -66,16 +66,18 @@ def curves(
     measure: str | None = None,
     bounds: Mapping[int, Bound] | None = None,
     against: str = SPENT,
+    legend: bool = True,
 ) -> Drawing:
     """Loss or gap against spent budget or time: a panel an estimator, a colour and a marker a q.
 
     Args:
         series: one for each panel and q.
         name: of the drawing and its files.
-        measure: gap, loss, grad_norm2, average_gap or any metric that was recorded; gap where it
-            is known unless given.
+        measure: gap, loss, best_gap, best_loss, grad_norm2, average_gap or any metric that was
+            recorded; gap where it is known unless given.
         bounds: of the theory, by the position of their series; dashed.
         against: ``spent``, or ``seconds`` of wall time where they were recorded.
+        legend: whether there is one, which a single curve does not need.
     """
     measure = measure or measure_of(series)
     label = LABELS.get(measure, measure)
@@ -110,7 +112,8 @@ def curves(
         name_axes(axes, spent if against == SPENT else "seconds", label)
     dashed = entries.pop(BOUND, None)
     entries = {look.key: entries[look.key] for look in looks.values() if look.key in entries}
-    drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
+    if legend:
+        drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
     if measure in ("gap", "loss"):
         drawing.notes.append(spread_note(series, "Bands"))
     return drawing
@@ -121,6 +124,8 @@ def values_of(series: Configuration, measure: str) -> pd.Series:
     points = series.points
     if measure == "grad_norm2":
         return points["grad_norm2"].cummin()
+    if measure == "best_gap":
+        return points["best_loss"] - (points["loss"] - points["gap"])
     if measure == "average_gap":
         return points["average_loss"] - (points["loss"] - points["gap"])
     return points[measure]

@@ -28,13 +28,21 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
 
     Args:
         runs: runs, which are told apart by estimator and q, or a mapping of names to runs.
-        measure: gap, loss or grad_norm2; the gap where the minimum is known unless given.
+        measure: gap, loss, grad_norm2, best_gap, best_loss or a metric of yours; unless given, the
+            gap where the minimum is known and else the loss, for descents that choose everything
+            by themselves the lowest so far: those that have converged start again elsewhere.
     """
     if isinstance(runs, Mapping):
         some = [_named(run, name) for name, run in runs.items()]
     else:
         some = _each(runs)
-    return figures.curves(some, measure=measure)
+    if measure is None and all(run.config.chooses for run in _runs(runs)):
+        measure = f"best_{measure_of(some)}"
+    return figures.curves(some, measure=measure, legend=len(some) > 1)
+
+
+def _runs(runs: Runs) -> Iterable[Run]:
+    return runs.values() if isinstance(runs, Mapping) else runs
 
 
 def _each(runs: Iterable[Run]) -> list[Configuration]:

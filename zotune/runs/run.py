@@ -113,7 +113,9 @@ class Run:
         ``.save_as(path)`` writes a PNG, SVG or PDF, ``.figure`` is matplotlib's to change.
 
         Args:
-            measure: gap, loss or grad_norm2; the gap where the minimum is known unless given.
+            measure: gap, loss, grad_norm2, best_gap, best_loss, or a name of your ``metrics``;
+                unless given, the gap where the minimum is known and else the loss, the lowest so
+                far for a descent that chooses everything by itself.
         """
         drawing: Drawing = pictures().plot_runs([self], measure=measure)
         return drawing

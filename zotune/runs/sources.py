@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -91,6 +92,26 @@ class Source:
         fn = target if data is None else bound_to(target, data)
         dim = positive_int("dim", self.dim)
         return objective(fn, dim, device=device, name=self.name)
+
+
+def require_portable(*parts: Any) -> None:
+    """Refuse what cannot be sent to a worker, in one line and before one is started.
+
+    Modules are not tried: they can be sent, and may be large.
+    """
+    from ray import cloudpickle
+
+    for part in parts:
+        if isinstance(part, nn.Module | WeightsObjective):
+            continue
+        try:
+            cloudpickle.dumps(part)  # type: ignore[no-untyped-call]
+        except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+            first = str(error).partition("\n")[0]
+            raise ConfigError(
+                f"this function cannot be sent to a worker: {first}; open files, connections and "
+                "locks in the function itself, or once in each worker with zotune.factory(make)"
+            ) from error
 
 
 def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
