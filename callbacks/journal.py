@@ -38,6 +38,7 @@ from zotune.core.names import (
     ERROR_TAG,
     ESTIMATED_TAG,
     FINAL_LOSSES_TAG,
+    GAMMA_KEY,
     INTERRUPTED,
     LOG10_ETA,
     LOSSES_KEY,
@@ -170,7 +171,7 @@ class Journal:
         if reports := self._unwritten.pop(trial.trial_id, None):
             record["reports"] = reports
         if curve and LOSSES_KEY in curve[-1]:
-            record |= {key: curve[-1][key] for key in (LOSSES_KEY, MINIMUM_KEY)}
+            record |= {key: curve[-1][key] for key in (LOSSES_KEY, MINIMUM_KEY, GAMMA_KEY)}
         self._replay(record)
         return [*begun, record]
 

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
-from zotune.core.names import CHARGED, CHARGED_BEFORE, LOOKED, MINIMUM_KEY
+from zotune.core.names import CHARGED, CHARGED_BEFORE, GAMMA_KEY, LOOKED, MINIMUM_KEY
 from zotune.core.settings import flat
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ NOT_OF_THE_STUDY = {
     "experiment_tag",
     "hostname",
     "iterations_since_restore",
+    GAMMA_KEY,
     MINIMUM_KEY,
     "node_ip",
     "pid",

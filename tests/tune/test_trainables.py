@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import zotune
 from tests.instrument import INSTRUMENT
 from tests.solo import reported, untimed
-from zotune.core.names import CURVE_KEY, LOSSES_KEY, MINIMUM_KEY, ROW_KEYS
+from zotune.core.names import CURVE_KEY, GAMMA_KEY, LOSSES_KEY, MINIMUM_KEY, ROW_KEYS
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.tune.trainables import ZOTrainable
 
@@ -141,6 +141,7 @@ def test_curve_points_travel_only_when_asked_for(make: Make) -> None:
     assert trial._state is not None
     assert points[-1].pop(LOSSES_KEY) == trial._state.loss.tolist()
     assert points[-1].pop(MINIMUM_KEY) == trial._loop.minimum
+    assert points[-1].pop(GAMMA_KEY) == trial._loop.gamma is not None
     assert points == trial._loop.curve_rows(trial._state)
 
 

@@ -56,6 +56,7 @@ ROW_KEYS = frozenset(
         "L_estimated",
         "losses",
         "minimum",
+        "gamma",
         "done",
         "config",
         "repeated",
@@ -69,8 +70,8 @@ LOG10_ETA = "log10_eta"
 """Among the last values of a run whose step was searched: its logarithm, for linear axes."""
 LOSSES_KEY = "losses"
 """In the last point of a curve: the loss of each replicate."""
-MINIMUM_KEY = "minimum"
-"""Beside it: the objective's lowest value, where it is known."""
+MINIMUM_KEY, GAMMA_KEY = "minimum", "gamma"
+"""Beside it: the objective's lowest value and its strong convexity, where they are known."""
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"

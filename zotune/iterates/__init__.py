@@ -112,6 +112,7 @@ class Iterate(Protocol):
     smoothness: float | None
     """L, where the objective knows it."""
     minimum: float | None
+    gamma: float | None
     stochastic: bool
     pure: bool
     value_dtype: torch.dtype

@@ -44,6 +44,7 @@ class Vectors(Iterate):
         self.replicates = config.replicates
         self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
         self.smoothness, self.minimum = objective.L, objective.minimum
+        self.gamma = objective.gamma
         self.stochastic, self.pure = objective.stochastic, objective.pure
         self.coefficient_dtype, self.value_dtype = objective.dtype, objective.value_dtype
         self.prober = Prober(config, objective)

@@ -73,6 +73,7 @@ class Weights(Iterate):
     stochastic, pure, sees_loss = True, False, False
     smoothness: float | None = None
     minimum: float | None = None
+    gamma: float | None = None
     replicates = 1
     box: Box | None = None
     value_dtype = coefficient_dtype = torch.float64

@@ -49,7 +49,7 @@ class Loop:
             else (Lane(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
-        self.minimum = whole.minimum
+        self.minimum, self.gamma = whole.minimum, whole.gamma
 
     def answer_with(self, evaluator: Evaluator) -> None:
         """Let somebody else answer the requests from now on."""

@@ -83,7 +83,7 @@ def bound_of(series: Configuration) -> Bound:
             "the theorems are about the step size of the theory (step: theory with eta: 1; "
             "sqrt-decay through mini-batches), and these runs took another"
         )
-    objective = _objective(config.get("problem"))
+    objective = _facts(series)
     regime = regime_of(objective)
     if (needed := RECORDED.get(regime)) and needed not in series.points:
         raise NoBoundError(
@@ -105,7 +105,27 @@ def bound_of(series: Configuration) -> Bound:
     return Bound(regime, tuple(spent), tuple(values))
 
 
-def regime_of(objective: Objective) -> str:
+@dataclass(frozen=True)
+class Recorded:
+    """What the strongly convex theorem needs to know of a problem."""
+
+    dim: int
+    L: float
+    gamma: float
+    stochastic: bool = False
+
+
+def _facts(series: Configuration) -> Objective | Recorded:
+    """The problem of a configuration; built only where the records do not say enough of it."""
+    problem, gamma, L = series.config.get("problem"), series.gamma, series.last("L")
+    dim = problem.get("dim") if isinstance(problem, Mapping) else None
+    given = series.config.get("L") is not None or series.estimated_smoothness is not None
+    if gamma is None or L is None or dim is None or given:
+        return _objective(problem)
+    return Recorded(int(dim), L, gamma)
+
+
+def regime_of(objective: Objective | Recorded) -> str:
     """The theorem that a problem falls under, by what it knows of itself."""
     if objective.stochastic:
         return STOCHASTIC
@@ -144,7 +164,7 @@ def _allocation(q: int, spent: int, budget: Budget) -> Allocation:
 Guarantee = Callable[[Method, Allocation], float]
 
 
-def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
+def _smoothness(config: Mapping[str, Any], objective: Objective | Recorded) -> float:
     """The L that the step is divided by, if the theorems hold with it."""
     if config.get("step") != THEORY or config.get("eta") not in (None, 1):
         raise NoBoundError(
@@ -160,7 +180,7 @@ def _smoothness(config: Mapping[str, Any], objective: Objective) -> float:
     return float(given or known)
 
 
-def _strongly_convex(series: Configuration, objective: Objective) -> Guarantee:
+def _strongly_convex(series: Configuration, objective: Objective | Recorded) -> Guarantee:
     L, gamma = _smoothness(series.config, objective), objective.gamma or 0.0
     gap = _start_gap(series)
     return lambda how, blocks: strongly_convex_bound(how, blocks, L=L, gamma=gamma, gap=gap)
@@ -263,7 +283,7 @@ def notes_on(series: Sequence[Configuration], bounds: Mapping[int, Bound]) -> li
 
 
 def _condition(series: Sequence[Configuration]) -> str:
-    objective = _objective(series[0].config.get("problem"))
+    objective = _facts(series[0])
     if objective.L is None or objective.gamma is None:
         return ""
     return f", because L/γ = {objective.L / objective.gamma:.2g}"

@@ -106,7 +106,8 @@ def _from_result(
         known = spooled().get(trial_id)
         if known is None or not known.is_whole:
             return _course_of_result(result, row)
-        return Course(with_end(curve_of(known.history), row, status), known.losses, known.minimum)
+        curve = with_end(curve_of(known.history), row, status)
+        return Course(curve, known.losses, known.minimum, known.gamma)
 
     return Trial(
         id=trial_id,

@@ -98,6 +98,11 @@ class Configuration:
         return self.last("L") if any(t.smoothness_estimated for t in self.trials) else None
 
     @property
+    def gamma(self) -> float | None:
+        """The strong convexity of the function, where it was recorded."""
+        return self.trials[0].course.gamma
+
+    @property
     def start_loss(self) -> float | None:
         """The loss before the first step."""
         known = [(t.start_loss, t.replicates) for t in self.trials]

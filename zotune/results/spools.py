@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zotune.callbacks.records import POINTS, SUPERSEDED
 from zotune.callbacks.spool import FOLDER, Record, find_spools, read_records
-from zotune.core.names import LOSSES_KEY, MINIMUM_KEY
+from zotune.core.names import GAMMA_KEY, LOSSES_KEY, MINIMUM_KEY
 from zotune.results.trial import History
 
 
@@ -22,6 +22,7 @@ class Spooled:
     history: History = field(default_factory=dict)
     losses: tuple[float, ...] | None = None
     minimum: float | None = None
+    gamma: float | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -35,6 +36,7 @@ class Spooled:
                 self.history.setdefault(key, {})[int(step)] = value
         if LOSSES_KEY in record:
             self.losses, self.minimum = tuple(record[LOSSES_KEY]), record[MINIMUM_KEY]
+            self.gamma = record.get(GAMMA_KEY)
 
 
 def spooled_in(folder: Path) -> dict[str, Spooled]:

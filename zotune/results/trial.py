@@ -47,6 +47,8 @@ class Course:
     max(its start loss, its last finite loss)."""
     minimum: float | None = None
     """The objective's lowest value, where it is known."""
+    gamma: float | None = None
+    """Its strong convexity, where that was recorded."""
 
 
 @dataclass(frozen=True)

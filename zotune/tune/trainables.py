@@ -20,6 +20,7 @@ from zotune.core.names import (
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
+    GAMMA_KEY,
     LOOKED,
     LOSSES_KEY,
     MINIMUM_KEY,
@@ -259,6 +260,7 @@ class ZOTrainable(tune.Trainable):
         if points and status != RUNNING:
             points[-1][LOSSES_KEY] = self._loop.final_losses(state)
             points[-1][MINIMUM_KEY] = self._loop.minimum
+            points[-1][GAMMA_KEY] = self._loop.gamma
         return points
 
     def _sends_curve(self) -> bool:
