@@ -56,6 +56,16 @@ def test_a_plan_fits_into_its_total_and_lets_everybody_step_before_the_first_run
     assert found.kept(len(found.racing) - 1) == 1
 
 
+def test_first_steps_that_take_the_part_of_the_rungs_leave_later_ones_out() -> None:
+    dear = plan_race(800, 8, step=9, first=27, auto=True)
+    assert (dear.rungs[0], dear.racing) == (27, (8, 1))
+    assert [dear.kept(rung) for rung in range(2)] == [1, 1]
+    cheap = plan_race(800, 8, step=9, auto=True)
+    assert cheap.racing == (8, 4, 2, 1)
+    assert dear.auto is not None
+    assert dear.auto >= 800 // 2
+
+
 def test_the_winner_has_half_of_the_total_to_itself() -> None:
     found = plan_race(4800, 8)
     others = sum(found.rungs[rung] * (n - found.kept(rung)) for rung, n in enumerate(found.racing))
@@ -167,7 +177,7 @@ def test_a_race_without_auto_spends_its_total_to_the_last_step() -> None:
     ("changes", "message"),
     [
         ({"total": None}, r"shares one total among its configurations; give total: N"),
-        ({"total": 4}, r"a race of 4 configurations needs a total of at least 10"),
+        ({"total": 4}, r"a race of 4 configurations needs a total of at least 8"),
         ({"scheduler": "asha"}, r"a race is its own scheduler; leave asha out"),
         ({"replicates_as": "trials"}, r"a race compares configurations whole; use rows"),
         ({"search": {"algorithm": "grid"}, "budget": 160, "total": 9}, r"that needs 20 directions"),
@@ -208,7 +218,7 @@ def test_the_winner_goes_on_from_the_best_point_of_all_with_what_it_has_spent_it
     [
         {"search": {"algorithm": "race", "auto": False}},
         {"problem": {"name": "stochastic-logistic", "dim": 12}},
-        {"total": 24},
+        {"total": 16},
         {"space": {"problem.seed": [0, 1]}, "fixed": {"q": 2}},
     ],
 )

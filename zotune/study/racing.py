@@ -49,7 +49,7 @@ class RacePlan:
 
     def kept(self, rung: int) -> int:
         """How many go on after a rung."""
-        return -(-self.racing[rung] // 2)
+        return self.racing[rung + 1] if rung + 1 < len(self.racing) else 1
 
 
 def plan_race(
@@ -92,20 +92,27 @@ def plan_race(
 
 
 def _halving(total: int, racers: int, step: int, first: int, every: int | None) -> RacePlan:
-    """Rungs with the better half after each, which take half of this total."""
+    """Rungs with the better half after each, which take half of this total.
+
+    Where first steps take more than their part of it, the rungs after them have less or are left
+    out, so that more than half of a field may go at the first.
+    """
     racing = _racing(racers)
     if not racing:
         return RacePlan(every or max(1, total // REPORTS), (), ())
-    share = total // EXPLORING // len(racing)
+    exploring = total // EXPLORING
+    share = exploring // len(racing)
     every = every or max(1, share // racers, step if share // racers < step else 1)
-    rungs: list[int] = []
-    at = 0
-    for running in racing:
-        at += every * max(1, share // running // every)
-        if not rungs:
-            at = every * -(-max(at, first) // every)
+    at = every * max(1, share // racers // every)
+    at = every * -(-max(at, first) // every)
+    left, later = exploring - racers * at, list(racing[1:])
+    while later and left // len(later) < later[0] * every:  # first steps have taken its part
+        del later[0]
+    rungs = [at]
+    for running in later:
+        at += every * max(1, min(share, left // len(later)) // running // every)
         rungs.append(at)
-    return RacePlan(every, tuple(rungs), racing)
+    return RacePlan(every, tuple(rungs), (racers, *later))
 
 
 def _with_final(plan: RacePlan, total: int, racers: int, step: int) -> RacePlan:
