@@ -19,7 +19,7 @@ from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
 
-pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.servers"]
+pytest_plugins = ["tests.servers", "tests.browser", "tests.devices", "tests.packages"]
 
 
 DRAWN = {"browser", "running_server", "recorded"}
