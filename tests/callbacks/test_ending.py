@@ -48,6 +48,7 @@ def serves(mark: dict[str, str]) -> bool:
     return len(marked(mark)) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_server_answers_ends_everything(ui: Start, number: int) -> None:
     process, mark = ui()
@@ -57,6 +58,7 @@ def test_a_signal_before_the_server_answers_ends_everything(ui: Start, number: i
     assert marked(mark) == []
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_server(ui: Start) -> None:
     process, mark = ui()
     assert process.stdout is not None

@@ -18,6 +18,7 @@ import ray
 
 from zotune.clusters.tokens import MODE, TOKEN, TOKEN_PATH
 
+pytestmark = pytest.mark.slow
 STUDY = """
 name: long
 problem: {name: quadratic, dim: 50}

@@ -57,6 +57,7 @@ def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any,
     return [row for row in rows if "loss" in row], spent_in(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_grid_spends_its_total_and_begins_nothing_that_does_not_fit(tmp_path: Path) -> None:
     rows, spending = run(tmp_path, Killer(at=7), total=250)
