@@ -85,7 +85,7 @@ class Server:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=30):
                 return True
         except OSError:
             return False
