@@ -18,6 +18,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TWO := -n 2 --dist loadgroup --no-loadscope-reorder
 
+# Tests start dozens of processes that import the package, each a fifth slower without bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: study test slow faults long lint types unit docs docs-test gallery names gpu release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
@@ -35,7 +38,8 @@ types: $(READY)
 	$(BIN)/mypy
 
 # Two workers, each with a Ray of its own; what shares a server or a browser goes to one of them, see
-# conftest.py, which also puts the longest groups first.
+# conftest.py, which also puts what takes long first. This stays well under ten minutes on two cores:
+# a test of many seconds whose claim has a quicker one beside it is marked slow.
 unit: $(READY)
 	$(BIN)/python -m pytest $(TWO) --durations=10
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,44 +18,38 @@ from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
 
-pytest_plugins = ["tests.browser", "tests.devices", "tests.packages", "tests.servers"]
+pytest_plugins = ["tests.servers", "tests.browser", "tests.devices", "tests.packages"]
 
 
 DRAWN = {"browser", "running_server", "recorded"}
 """Fixtures that take longest to make: a browser, a server of MLflow's, a study to look at."""
-LONGEST_FIRST = (
-    "looked-at",
-    "tests/study",
-    "tests/tune",
-    "tests/study/test_going_on.py",
-    "tests/study/test_running.py",
-)
-"""Groups in the order in which workers take them; all other tests fill in behind."""
+LOOKED_AT = "looked-at"
+"""The group of all tests that use one of them: it takes longest, and begins first."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Distribute tests among workers: those that share something large stay together.
 
-    Each worker has a Ray of its own. Groups are taken first, the longest before the others, and
-    single tests keep all workers busy to the end.
+    Each worker has a Ray of its own, so that any of them takes any test that needs one. What takes
+    long comes first, and thousands of quick tests keep all workers busy to the end.
     """
     for item in items:
         group = _group(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _place(_group(item)))
+    items.sort(key=_place)
 
 
 def _group(item: pytest.Item) -> str | None:
     """What an item must share a worker with; None for any worker."""
-    names = set(getattr(item, "fixturenames", ()))
-    if names & DRAWN:
-        return "looked-at"
-    module = str(item.path.relative_to(item.config.rootpath))
-    if "shared_ray" in names:
-        return module if module in LONGEST_FIRST else str(Path(module).parent)
-    return module if _shares_within_module(item) else None
+    if _fixtures(item) & DRAWN:
+        return LOOKED_AT
+    return item.location[0] if _shares_within_module(item) else None
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 def _shares_within_module(item: pytest.Item) -> bool:
@@ -66,10 +59,11 @@ def _shares_within_module(item: pytest.Item) -> bool:
     return any(fixtures[-1].scope == "module" for fixtures in found)
 
 
-def _place(group: str | None) -> int:
-    if group is None:
-        return len(LONGEST_FIRST) + 1
-    return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
+def _place(item: pytest.Item) -> int:
+    group = _group(item)
+    if group is not None:
+        return 0 if group == LOOKED_AT else 1
+    return 2 if "shared_ray" in _fixtures(item) else 3
 
 
 @pytest.fixture(autouse=True)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from selenium.webdriver import Chrome
+from tests.servers import PATIENCE, wait_for
+from zotune.core.processes import supervised
 
-PR_SET_PDEATHSIG = 1
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome, ChromeService
+
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -25,9 +26,23 @@ OPTIONS = (
 )
 
 
-def end_with_parent() -> None:
-    """Let the driver, and its browser with it, end when these tests are killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def supervised_service(driver: str) -> ChromeService:
+    """Chromium's driver, which ends with these tests however they end, and its browser with it."""
+    from selenium.webdriver import ChromeService
+
+    class Supervised(ChromeService):
+        def __init__(self) -> None:
+            super().__init__(driver)
+            self._kept = ExitStack()
+
+        def start(self) -> None:
+            self._kept.enter_context(supervised([driver, *self.command_line_args()]))
+            wait_for(self.is_connectable)
+
+        def stop(self) -> None:
+            self._kept.close()
+
+    return Supervised()
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +56,12 @@ def browser() -> Iterator[Chrome]:
     options.binary_location = chromium
     for option in OPTIONS:
         options.add_argument(option)
-    service = selenium.ChromeService(driver, popen_kw={"preexec_fn": end_with_parent})
-    opened = selenium.Chrome(options=options, service=service)
+    opened = selenium.Chrome(options=options, service=supervised_service(driver))
     yield opened
     opened.quit()
 
 
-def wait_until(browser: Chrome, found: Callable[[Any], Any], seconds: float = 60) -> Any:
+def wait_until(browser: Chrome, found: Callable[[Any], Any], seconds: float = PATIENCE) -> Any:
     """What the page shows, as soon as it shows it."""
     from selenium.webdriver.support.ui import WebDriverWait
 

@@ -26,8 +26,12 @@ with warnings.catch_warnings():  # of MLflow's own, when it is imported
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 300) -> None:
-    """Wait, for as long as a busy machine may take."""
+PATIENCE = 300.0
+"""Seconds that whatever is waited for may take on a busy machine."""
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
+    """Wait until the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -81,7 +85,7 @@ class Server:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=30):
                 return True
         except OSError:
             return False

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.marked import marked, new_mark
-from tests.servers import wait_for
+from tests.servers import PATIENCE, wait_for
 from zotune.core.processes import STOPS, handled, signals_held, stoppable, supervised
 
 FAMILY = """
@@ -145,13 +145,13 @@ def test_a_command_whose_terminal_is_closed_ends_in_order() -> None:
     os.close(theirs)
     assert os.read(terminal, 2) == b"up"
     os.close(terminal)
-    assert process.wait(60) == 130
+    assert process.wait(PATIENCE) == 130
 
 
 def test_a_command_is_supervised_to_its_end_and_its_exit_code_is_told() -> None:
     words = [sys.executable, "-c", "import os, sys; print(os.getcwd()); sys.exit(3)"]
     with supervised(words, cwd=Path("/"), stdout=subprocess.PIPE) as process:
-        assert process.communicate(timeout=60)[0] == b"/\n"
+        assert process.communicate(timeout=PATIENCE)[0] == b"/\n"
     assert process.returncode == 3
 
 

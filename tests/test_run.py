@@ -113,6 +113,7 @@ def test_a_report_comes_at_fixed_points_of_spent_budget() -> None:
     assert seen == [21, 42, 60, 81, 100]
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     """A real SIGKILL in the middle; the second process continues from the checkpoint."""
     program = (

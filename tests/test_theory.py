@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -58,12 +59,19 @@ def budget_of(limit: int, count: str = "directions", difference: str = "forward"
     return Budget(limit, count, get_difference(difference))
 
 
+@cache
+def drawn(kind: str, q: int) -> torch.Tensor:
+    """Many independent blocks of directions, which take longest to draw: tests share them."""
+    rows = torch.empty(DRAWS, q, DIM, dtype=torch.float64)
+    keys = replicate_keys("directions", 11, range(DRAWS))
+    DIRECTIONS[kind].sampler(DIM, keys, torch.device("cpu")).fill(rows, 0, range(q), range(DIM))
+    return rows
+
+
 def estimates(estimator: str, kind: str, q: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A gradient, and independent estimates of it for mu → 0."""
-    entry, keys = DIRECTIONS[kind], replicate_keys("directions", 11, range(DRAWS))
-    rows = torch.empty(DRAWS, q, DIM, dtype=torch.float64)
-    entry.sampler(DIM, keys, torch.device("cpu")).fill(rows, 0, range(q), range(DIM))
-    block = DenseBlock(rows, orthogonal=entry.orthogonal)
+    rows = drawn(kind, q).clone()
+    block = DenseBlock(rows, orthogonal=DIRECTIONS[kind].orthogonal)
     g = torch.linspace(-1, 2, DIM, dtype=torch.float64)
     return g, block.combine(ESTIMATORS[estimator](rows @ g, block))
 

@@ -179,6 +179,7 @@ def test_a_store_that_has_answered_once_is_waited_for(tmp_path: Path) -> None:
     session.spool.close()
 
 
+@pytest.mark.slow
 def test_a_deliverer_whose_writer_is_killed_delivers_what_is_on_disk_and_ends(
     tmp_path: Path, store: str
 ) -> None:

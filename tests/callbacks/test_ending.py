@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.marked import marked, new_mark
-from tests.servers import wait_for
+from tests.servers import PATIENCE, wait_for
 from zotune.callbacks.stores import open_client
 
 Start = Callable[[], tuple[subprocess.Popen[str], dict[str, str]]]
@@ -48,15 +48,17 @@ def serves(mark: dict[str, str]) -> bool:
     return len(marked(mark)) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_server_answers_ends_everything(ui: Start, number: int) -> None:
     process, mark = ui()
     wait_for(lambda: serves(mark))
     process.send_signal(number)
-    assert process.wait(60) == 130
+    assert process.wait(PATIENCE) == 130
     assert marked(mark) == []
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_server(ui: Start) -> None:
     process, mark = ui()
     assert process.stdout is not None
@@ -73,7 +75,7 @@ def test_no_moment_leaves_a_process(ui: Start, number: int, seconds: float) -> N
     process, mark = ui()
     time.sleep(seconds)
     process.send_signal(number)
-    assert process.wait(60) == (-number if number == signal.SIGKILL else 130)
+    assert process.wait(PATIENCE) == (-number if number == signal.SIGKILL else 130)
     wait_for(lambda: marked(mark) == [])
 
 

@@ -85,6 +85,7 @@ def distant(x: torch.Tensor) -> torch.Tensor:
     return (x - 3).square().sum()
 
 
+@pytest.mark.slow
 def test_metrics_of_one_s_own_arrive_as_curves(fit: Fit, store: str) -> None:
     own = {"farthest": lambda x: (x - 3).abs().max(), "mean": lambda x: x.mean()}
     measured = zotune.objective(distant, 5, metrics=own, name="distant")
@@ -213,6 +214,7 @@ def test_trials_that_the_end_of_the_experiment_cuts_are_killed(
     assert summary.info.status == "KILLED"
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_is_failed_and_says_why(fit: Fit, store: str) -> None:
     fit(
         zotune.ZOTrainable,

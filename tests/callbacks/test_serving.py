@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.instrument import plain_study
+from tests.servers import PATIENCE
 from zotune.callbacks.serving import PORT, free_port, page_of, served
 from zotune.callbacks.stores import artifact_root, database_of, resolve_uri
 from zotune.cli import main
@@ -113,7 +114,7 @@ def _status(port: int, host: str, origin: str | None = None) -> int:
     """What the server answers to who calls it by this name, from a page of this origin."""
     headers = {"Host": host, "Content-Type": "application/json"}
     headers |= {"Origin": origin} if origin else {}
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     path = "/ajax-api/2.0/mlflow/experiments/search"
     connection.request("POST", path, body='{"max_results": 1}', headers=headers)
     status = connection.getresponse().status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,17 @@ DTYPE = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["f
 Q = pytest.mark.parametrize("q", [1, 3, DIM])
 
 
-def block_of(kind: Directions, d: int, q: int, *, replicates: int = 1, step: int = 0) -> DenseBlock:
+@cache
+def drawn(kind: Directions, d: int, q: int, replicates: int, step: int) -> Tensor:
+    """Directions, which take far longer to draw than to use: tests share equal ones."""
     keys = replicate_keys("directions", 5, range(replicates))
     rows = torch.empty(replicates, q, d, dtype=torch.float64, device=chosen())
     kind.sampler(d, keys, chosen()).fill(rows, step, range(q), range(d))
+    return rows
+
+
+def block_of(kind: Directions, d: int, q: int, *, replicates: int = 1, step: int = 0) -> DenseBlock:
+    rows = drawn(kind, d, q, replicates, step).clone()
     return DenseBlock(rows, orthogonal=kind.orthogonal)
 
 

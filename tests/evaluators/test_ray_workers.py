@@ -107,6 +107,7 @@ def test_the_parts_of_a_straggler_are_dealt_again_and_the_first_answer_counts(
     assert run.state.ledger == undisturbed.state.ledger
 
 
+@pytest.mark.slow
 def test_an_objective_that_ends_every_worker_ends_the_run(shared_ray: None, tmp_path: Path) -> None:
     with pytest.raises(ObjectiveError, match="has ended 3 workers in a row"):
         minimized(objectives.deadly, tmp_path, workers=1)
@@ -116,7 +117,7 @@ def test_what_an_objective_raises_ends_the_run_with_its_traceback(
     shared_ray: None, tmp_path: Path
 ) -> None:
     with pytest.raises(ArithmeticError, match="did not converge") as raised:
-        minimized(objectives.raising, tmp_path)
+        minimized(objectives.raising, tmp_path, workers=1)
     assert "in raising" in str(raised.value)
 
 
@@ -138,7 +139,7 @@ def test_a_factory_opens_its_simulator_once_a_worker(
     assert 1 <= len(opened) <= 2  # a run may end before its second worker is there
     assert f"opened-{os.getpid()}" not in opened
     with pytest.raises(ObjectiveError, match="no licence for the simulator"):
-        minimize(zotune.factory(objectives.broken_simulator), **told)
+        minimize(zotune.factory(objectives.broken_simulator), **told | {"workers": 1})
 
 
 def test_web_calls_wait_side_by_side_in_one_worker(

@@ -43,8 +43,9 @@ def loop_on_vectors(way: str, evaluator: Evaluator) -> Loop:
 
 
 def loop_on_batched(name: str, evaluator: Evaluator) -> Loop:
-    told = {"budget": 60, "report_every": 15, "q": 6, "replicates": 2, "problem": {"name": name}}
-    return Loop(parse_config(told), build_problem({"name": name}), evaluator=evaluator)
+    problem = {"name": name, "dim": 200}
+    told = {"budget": 60, "report_every": 15, "q": 6, "replicates": 2, "problem": problem}
+    return Loop(parse_config(told), build_problem(problem), evaluator=evaluator)
 
 
 def loop_on_weights(memory: str, evaluator: Evaluator) -> Loop:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from tests.browser import keep_picture, wait_until
 from tests.instrument import plain_study
-from tests.servers import Server
+from tests.servers import PATIENCE, Server
 from zotune.callbacks import page as page_module
 from zotune.callbacks.charts import Contents, view_state
 from zotune.callbacks.page import plain_path, prepare_page, trial_runs
@@ -155,7 +155,7 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
         assert f"00000000:{int(port):04X}" not in listening
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     with pytest.raises(OSError, match="refused"), _connection(int(port)):
         pass

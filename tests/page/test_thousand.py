@@ -16,6 +16,7 @@ import pytest
 
 from tests.browser import wait_until
 from tests.page.many_runs import fill
+from tests.servers import PATIENCE
 from zotune.callbacks.page import MOST_SHOWN
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def address(thousand: str) -> Iterator[str]:
         yield found[1]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
 
 
 def timed(browser: Chrome, what: str, act: Callable[[], Any], shown: Callable[[int], bool]) -> None:

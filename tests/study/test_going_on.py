@@ -30,6 +30,7 @@ from zotune.study.tuning import bound_trainable
 FORMAT_1_LAUNCH = Path(__file__).parents[1] / "fixtures" / "format1" / "launch"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_launch_killed_before_tune_saved_anything_starts_over(tmp_path: Path) -> None:
     path = written(tmp_path, space={"q": [12]})

@@ -21,7 +21,7 @@ from tests.callbacks.conftest import Gate, history, runs
 from tests.conftest import QUIET
 from tests.instrument import INSTRUMENT, plain_study
 from tests.marked import marked, new_mark
-from tests.servers import Server, wait_for
+from tests.servers import PATIENCE, Server, wait_for
 from tests.solo import reported, untimed
 from tests.study.small import invoke
 
@@ -117,7 +117,7 @@ def test_a_killed_driver_resumes_bit_for_bit_beside_another_launch(session: Sess
     victim.communicate()
     wait_for(lambda: other.pid in session.running())
     resumed = session.start("--resume", "--json")
-    outputs = [process.communicate(timeout=240) for process in (resumed, other)]
+    outputs = [process.communicate(timeout=PATIENCE) for process in (resumed, other)]
     assert resumed.returncode == 0, outputs[0]
     assert other.returncode == 0, outputs[1]
     found = [json.loads(out) for out, _ in outputs]
@@ -186,7 +186,7 @@ def test_a_request_to_end_before_any_trial_says_how_to_go_on(session: Session) -
     process = session.start(**mark)
     wait_for(lambda: process.pid in session.running())
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=PATIENCE)
     (launch,) = session.launches()
     assert process.returncode == 130, (out, err)
     assert err == ""
@@ -213,15 +213,15 @@ def test_a_resumed_launch_takes_the_password_of_its_option_and_prints_none(
     first = session.start(uri=uri)
     wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
     os.killpg(first.pid, signal.SIGINT)
-    out, err = first.communicate(timeout=240)
+    out, err = first.communicate(timeout=PATIENCE)
     (launch,) = session.launches()
     assert first.returncode == 130, (out, err)
     assert out.rstrip().endswith(f"--tracking-uri {gate.uri} --resume {launch.name}")
     other = session.start("--resume", launch.name, uri="none")
-    assert "cannot go on in none" in other.communicate(timeout=240)[1]
+    assert "cannot go on in none" in other.communicate(timeout=PATIENCE)[1]
     assert other.returncode == 2
     again = session.start("--resume", launch.name, uri=uri)
-    said = again.communicate(timeout=240)
+    said = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert "sesame" not in out + err + said[0] + said[1]
     assert f"page: {gate.uri}/#/experiments/" in said[0]

@@ -256,6 +256,7 @@ class Network(WeightsObjective):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_study_runs_over_the_weights_of_a_module_of_mine(tmp_path: Path) -> None:
     """Every metric that its validation reports arrives in the rows."""

@@ -110,6 +110,7 @@ def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
         assert {config["q"] for config in whole} == {1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
     space = {"q": [12]}
@@ -160,6 +161,7 @@ def test_run_ends_with_the_best_of_each_estimator_and_q(tmp_path: Path) -> None:
     assert f'zotune.load_run("{folder}").best_x' in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_run_records_every_curve_in_mlflow_with_the_losses_of_all_replicates(
     tmp_path: Path, store: str

@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import ray
 
+from tests.servers import PATIENCE, wait_for
 from zotune.clusters.tokens import MODE, TOKEN, TOKEN_PATH
 
+pytestmark = pytest.mark.slow
 STUDY = """
 name: long
 problem: {name: quadratic, dim: 50}
@@ -65,7 +66,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             start_new_session=True,
         )
     try:
-        _wait_until(lambda: any(home.glob("results/long/*/*/result.json")), process)
+        reported = "results/long/*/*/result.json"
+        wait_for(lambda: process.poll() is not None or any(home.glob(reported)))
+        assert process.poll() is None
         gcs = _child(process.pid, "gcs_server")
         session = Path(_search("--session-dir=([^\0]+)", f"/proc/{gcs}/cmdline"))
         (port,) = session.glob("gcs_server_port_*")
@@ -74,14 +77,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _child(pid: int, name: str) -> int:
@@ -104,7 +99,7 @@ STRANGER = """
 
     try:
         ray.init(address=sys.argv[1], log_to_driver=False)
-        print(ray.get(spy.remote(), timeout=60))
+        print(ray.get(spy.remote(), timeout=300))
     except (ConnectionError, ray.exceptions.AuthenticationError) as error:
         print(type(error).__name__)
 """
@@ -129,7 +124,9 @@ def test_a_stranger_is_refused_over_the_network(running: Running, tmp_path: Path
         )
         for who, (environment, _) in everybody.items()
     }
-    answers = {who: process.communicate(timeout=120)[0].strip() for who, process in tried.items()}
+    answers = {
+        who: process.communicate(timeout=PATIENCE)[0].strip() for who, process in tried.items()
+    }
     assert answers == {who: answer for who, (_, answer) in everybody.items()}
 
 
@@ -170,7 +167,7 @@ def test_a_cluster_that_requires_a_token_is_refused_in_one_line_without_it(
         for why, environment in REFUSALS.items()
     }
     for why, process in started.items():
-        output, error = process.communicate(timeout=120)
+        output, error = process.communicate(timeout=PATIENCE)
         assert (output, process.returncode) == ("", 2)
         (line,) = error.splitlines()
         message = f"zotune: the Ray cluster at {running.address} requires a token, {why}"
@@ -185,7 +182,7 @@ JOIN = """
 
     before = dict(os.environ)
     with ray_running(sys.argv[1]):
-        print(ray.get(ray.remote(num_cpus=0)(lambda: "joined").remote(), timeout=60))
+        print(ray.get(ray.remote(num_cpus=0)(lambda: "joined").remote(), timeout=300))
     assert dict(os.environ) == before
 """
 
@@ -200,7 +197,7 @@ def test_a_cluster_is_joined_with_the_token_in_the_home_folder(
         env=CLEAN | {"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert (done.stdout, done.stderr) == ("joined\n", "")
 
@@ -221,7 +218,7 @@ THEIRS = """
     assert token() == "theirs"
     ray.init(address="local", num_cpus=1, include_dashboard=False)
     assert token() == "theirs"
-    print(ray.get(ray.remote(lambda: os.environ["RAY_AUTH_TOKEN"]).remote(), timeout=60))
+    print(ray.get(ray.remote(lambda: os.environ["RAY_AUTH_TOKEN"]).remote(), timeout=300))
 """
 
 
@@ -231,6 +228,6 @@ def test_the_next_ray_of_the_process_has_the_token_of_its_user(tmp_path: Path) -
         env=CLEAN | {"HOME": str(tmp_path), MODE: "token", TOKEN: "theirs"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.stdout == "theirs\n", done.stderr

@@ -57,6 +57,7 @@ def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any,
     return [row for row in rows if "loss" in row], spent_in(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_a_grid_spends_its_total_and_begins_nothing_that_does_not_fit(tmp_path: Path) -> None:
     rows, spending = run(tmp_path, Killer(at=7), total=250)
@@ -163,7 +164,7 @@ def test_a_race_whose_driver_is_killed_goes_on_to_the_same_end_within_its_total(
     whole = only(tmp_path / "whole" / "slow")
     for spent in (60, 1000):
         driver = started(tmp_path, "out", *(["--resume"] if spent > 60 else []))
-        wait_for(lambda spent=spent: charged(tmp_path / "out" / "slow") >= spent, seconds=240)
+        wait_for(lambda spent=spent: charged(tmp_path / "out" / "slow") >= spent)
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
     assert started(tmp_path, "out", "--resume").wait() == 0

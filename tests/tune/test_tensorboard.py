@@ -36,6 +36,7 @@ def events(path: Path) -> Iterator[Event]:
         at += size + 16
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_the_rows_of_a_trial_against_what_it_has_spent(
     fit: Fit, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_the_start_of_workers_is_no_part_of_a_trial_s_wall_time(fit: Fit) -> Non
     assert result.metrics["seconds"] < OPENING
 
 
+@pytest.mark.slow
 def test_the_trials_of_a_study_have_the_workers_that_its_resources_say(
     shared_ray: None, tmp_path: Path
 ) -> None:

@@ -132,6 +132,7 @@ while loop.status(state) == "running":
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_ends_where_the_unbroken_one_does(tmp_path: Path) -> None:
     path = tmp_path / STATE_FILE
     command = [sys.executable, "-c", CHILD, str(path)]
