@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zotune.core.names import FINAL, LAUNCH_TAG
+from zotune.core.settings import PROBLEM
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
 LOSS, FINAL_LOSS = "loss", f"{FINAL}loss"
-PROBLEM = "problem."
 
 
 def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:

@@ -21,7 +21,7 @@ from zotune.callbacks.hiding import runs_above_start
 from zotune.callbacks.launches import found_runs
 from zotune.callbacks.stores import without_credentials
 from zotune.core.clock import SECONDS
-from zotune.core.names import FINAL, GROUP_TAG, KIND_TAG, LAUNCH_TAG, OF_TRIAL
+from zotune.core.names import FINAL, GROUP_TAG, KIND_TAG, LAUNCH_TAG, OF_TRIAL, ROW_KEYS
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 
@@ -33,6 +33,11 @@ SHARED = "mlflow.sharedViewState."
 CURVES = ("gap", "loss", "accuracy", "train_loss", "grad_norm2", "average_loss")
 """Metrics of ours that have a chart, the most wanted first; the others are folded away."""
 LINEAR = ("accuracy",)
+MOST_OWN = 4
+"""Metrics of the user's own that have a chart."""
+WIDE = 100
+"""The ratio of the largest to the least last value of one of them from which on its axis is
+logarithmic."""
 SEARCHED_FIRST = ("estimator", "q", "update", "step", "eta", "directions", "difference")
 MOST_SHOWN = 50
 """Runs of which a page shows all; of more it shows the best so many, which a person can tell apart
@@ -64,9 +69,12 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     curves = [key for key in CURVES if any(values.get(key, []))]
     if "gap" in curves:
         curves = [key for key in curves if key != "loss"]
+    own = _own(known) if curves else []
+    curves += own
     if not curves:
         curves = sorted(key for key in known if not key.startswith(FINAL))[:4]
-    positive = {key for key in curves if min(values[key]) > 0 and key not in LINEAR}
+    linear = {*LINEAR, *(key for key in own if max(values[key]) < WIDE * min(values[key]))}
+    positive = {key for key in curves if min(values[key]) > 0 and key not in linear}
     steps = (m.step for metrics in last for m in metrics.values())
     budgets = (number(run.data.params.get("budget", "")) for run in runs)
     end = max([0, *steps, *(int(b) for b in budgets if math.isfinite(b))])
@@ -85,6 +93,12 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
         log_eta=bool(runs) and all(LOG_ETA in metrics for metrics in last),
         timed=bool(runs) and all(SECONDS in metrics for metrics in last),
     )
+
+
+def _own(known: Iterable[str]) -> list[str]:
+    """Metrics that are not ours: the user's, but for what MLflow says of the machine."""
+    system = (FINAL, "system/")
+    return sorted(k for k in known if k not in ROW_KEYS and not k.startswith(system))[:MOST_OWN]
 
 
 def _last(run: Run) -> dict[str, float]:

@@ -32,7 +32,7 @@ from zotune.callbacks.spool import (
     read_json,
     read_records,
 )
-from zotune.callbacks.stores import scheme_of, without_credentials
+from zotune.callbacks.stores import database_of, resolve_uri, scheme_of, without_credentials
 from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
 
@@ -204,8 +204,12 @@ class Session:
         shown = without_credentials(self.uri)
         if told.get("page") and scheme_of(self.uri) in ("http", "https"):
             return f"MLflow: the curves are at {shown.rstrip('/')}{told['page']}"
-        words = ["zotune", "ui", str(about["experiment"]), "--tracking-uri", shown]
-        return f"MLflow: the curves are in {shown}; to see them, type: {shlex.join(words)}"
+        usual = shown == without_credentials(resolve_uri())
+        words = ["zotune", "ui", str(about["experiment"])]
+        words += [] if usual else ["--tracking-uri", shown]
+        database = database_of(self.uri)
+        where = shown if database is None else from_here(database)
+        return f"MLflow: the curves are in {where}; to see them, type: {shlex.join(words)}"
 
     def is_delivered(self) -> bool:
         """Whether the deliverer has ended, with everything delivered and nothing refused."""

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from mlflow.entities import Metric, Run, RunData, RunInfo, RunTag
 
 from tests.browser import keep_picture, wait_until
 from tests.instrument import plain_study
 from tests.servers import PATIENCE, Server
 from zotune.callbacks import page as page_module
 from zotune.callbacks.charts import Contents, view_state
-from zotune.callbacks.page import plain_path, prepare_page, trial_runs
+from zotune.callbacks.page import contents_of, plain_path, prepare_page, trial_runs
 from zotune.callbacks.serving import page_of
 from zotune.callbacks.stores import open_client
 from zotune.cli import main
@@ -321,6 +322,24 @@ def test_runs_that_were_timed_have_a_chart_over_wall_time() -> None:
     assert (chart["metricKey"], chart["xAxisKey"]) == ("gap", "metric")
     assert "range" not in chart
     assert not over_time(replace(contents, timed=True, searched=["q", "replicate"]))
+
+
+def recorded(**last: float) -> Run:
+    """A run of a trial with the last values of its curves."""
+    metrics = [Metric(key, value, 0, 10) for key, value in last.items()]
+    tags = [RunTag(LAUNCH_TAG, "one")]
+    info = RunInfo("a", "0", "me", "FINISHED", 0, 0, "active")
+    return Run(info, RunData(metrics, [], tags))
+
+
+def test_metrics_of_the_user_s_have_charts_after_the_loss() -> None:
+    """By their range, on a logarithmic axis or a linear one; counters and the machine have none."""
+    about = {"steps": 10, "monitored": 3, "final_error": 0.1, "system/cpu": 90}
+    runs = [recorded(loss=1, error=error, angle=30, **about) for error in (0.1, 1e-5)]
+    contents = contents_of(runs)
+    assert contents.curves == ["loss", "angle", "error"]
+    assert contents.positive == {"loss", "error"}
+    assert contents.final == "final_loss"
 
 
 def test_a_page_of_means_has_no_section_that_would_be_empty() -> None:

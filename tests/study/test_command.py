@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+import zotune
 from tests.instrument import plain_study
 from zotune.cli import main
 from zotune.cli.run_command import RunRequest, _conclude, _direct, _drawn
@@ -61,9 +62,11 @@ def result(error: Exception | None = None, **row: Any) -> SimpleNamespace:
     )
 
 
-def concluded(tmp_path: Path, *results: Any, interrupted: bool = False) -> list[str]:
+def concluded(
+    tmp_path: Path, *results: Any, interrupted: bool = False, study: zotune.Study = STUDY
+) -> list[str]:
     out = StringIO()
-    launch = Launch(STUDY, tmp_path, "now", notes={"tracking_uri": f"sqlite:///{tmp_path}/m.db"})
+    launch = Launch(study, tmp_path, "now", notes={"tracking_uri": f"sqlite:///{tmp_path}/m.db"})
     outcome: Any = SimpleNamespace(
         launch=launch, results=Results(results), interrupted=interrupted, seconds=16.0
     )
@@ -86,6 +89,30 @@ def test_after_ctrl_c_it_is_told_how_many_trials_of_how_many_finished(tmp_path: 
     assert "0 of 3 trials finished in 16 s" in concluded(tmp_path, begun, interrupted=True)
     assert not any(line.startswith("next:") for line in lines)
     assert "1 trial in 16 s" in concluded(tmp_path, ended)
+
+
+def test_where_no_trial_ended_below_its_start_smaller_steps_are_what_is_next(
+    tmp_path: Path,
+) -> None:
+    above = result(done=True, status="exhausted", loss=2.0, start_loss=1.0, spent=16)
+    below = result(done=True, status="exhausted", loss=0.5, start_loss=1.0, spent=16)
+    study = plain_study(
+        name="mine",
+        problem={"name": "quadratic", "dim": 4},
+        budget=16,
+        space={"q": [1], "eta": [10, 100]},
+    )
+    (told,) = following(concluded(tmp_path, above, above, study=study))
+    assert told == (
+        "next: zotune run mine --set 'space.eta=[0.1,1]'  "
+        "# every trial ended above its start: smaller steps"
+    )
+    assert "smaller" not in following(concluded(tmp_path, above, below, study=study))[0]
+    assert "smaller" not in following(concluded(tmp_path, above))[0]  # no step to make smaller
+
+
+def following(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("next:")]
 
 
 def test_where_every_trial_failed_there_is_no_report_and_no_next_step(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from zotune.callbacks.session import ending_later
 from zotune.cli.group import INTERRUPTED
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
+from zotune.core.names import DIVERGED
 from zotune.core.processes import signals_held, unwrapped_interrupts
+from zotune.core.ranking import ABOVE
 from zotune.core.settings import label
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
@@ -317,7 +319,7 @@ def _direct(summary: Summary, drawn: Drawn, request: RunRequest, console: Consol
     for line in _places(request, outcome, drawn):
         _say(console, line)
     if not outcome.interrupted and not _all_failed(outcome):
-        _say(console, f"next: {_next(request, outcome)}")
+        _say(console, f"next: {_next(request, summary)}")
 
 
 def _trials(count: int) -> str:
@@ -365,11 +367,15 @@ def _places(request: RunRequest, outcome: Outcome, drawn: Drawn) -> list[str]:
     return [f"page: {page}", f"report: {made}{later}"]
 
 
-def _next(request: RunRequest, outcome: Outcome) -> str:
+def _next(request: RunRequest, summary: Summary) -> str:
     """What a person would type now: run what failed in full, or ask the other question."""
-    words = ["zotune", "run", request.study, *_imports(request)]
+    outcome, words = summary.outcome, ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
         return f"{shlex.join(words)}  # the study at its full size"
+    if smaller := _smaller_steps(summary):
+        given = [s for s in request.settings if not s.startswith(("space.eta=", "fixed.eta="))]
+        words += [word for setting in [*given, smaller] for word in ("--set", setting)]
+        return f"{shlex.join(words)}  # every trial ended above its start: smaller steps"
     if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
         taken = ["zotune", "export", str(from_here(outcome.launch.folder)), "-o", "model"]
         return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
@@ -386,6 +392,18 @@ def _next(request: RunRequest, outcome: Outcome) -> str:
     folder = str(from_here(outcome.launch.folder))
     point = f"import zotune; print(zotune.load_run({json.dumps(folder)}).{end})"
     return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
+
+
+def _smaller_steps(summary: Summary) -> str:
+    """A tenth and a hundredth of the least step, where no trial has ended below its start."""
+    trials = [trial for trial in summary.trials if trial.has_loss]
+    if not trials or not all(ABOVE in t.remarks or DIVERGED in t.status for t in trials):
+        return ""
+    tried = summary.outcome.launch.study.space.get("eta", [])
+    if not isinstance(tried, list) or not all(isinstance(eta, int | float) for eta in tried):
+        return ""
+    least = min(tried, default=0)
+    return f"space.eta=[{least / 100:g},{least / 10:g}]" if least > 0 else ""
 
 
 def loaders(study: Study) -> str:

@@ -6,6 +6,9 @@ from math import inf
 
 from zotune.core.names import DIVERGED
 
+ABOVE = "above its start"
+"""Said of a run that has made it worse."""
+
 
 def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float, float]:
     """The sort key of a result: the best is the lowest.
@@ -35,7 +38,7 @@ def remarks(
     """
     said = []
     if loss is not None and start is not None and loss > start:
-        said.append("above its start")
+        said.append(ABOVE)
     if estimated_smoothness is not None:
         said.append(f"L estimated ({estimated_smoothness:.3g})")
     return said

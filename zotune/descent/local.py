@@ -151,69 +151,129 @@ def local(
     stop: int = 0,
 ) -> Stage[tuple[Vector, float]]:
     """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
-    frugal = o.left < FRUGAL * (o.dim + 1)
-    if m is None and frugal:
-        m = yield from forward(o, x, f, 1e-6 * sized(x, reach), np.ones_like(x))
-    elif m is None:
-        m = yield from telling(o, x, f, 1e-4 * sized(x, reach), 1e-2 * reach)
-    uniform = frugal and bool(np.isnan(m.diagonal).all())
-    if uniform:
-        longest = float((np.abs(m.g) / reach).max())
-        diagonal = np.full_like(x, max(longest, 1e-300))
-    else:
-        diagonal = diagonal_of(m, x, reach)
-    is_long = o.dim > FEW and o.budget > FRUGAL * (o.dim + 1)
-    memory = Memory(diagonal, is_long=is_long)
-    is_central, stalls, f0, choice = False, 0, f, Choice(0 if uniform else o.dim)
-    bend = memory.diagonal
-    looks_for_noise = frugal
-    while o.left > stop:
-        g = m.g
-        free = ~(((x <= o.low) & (g > 0)) | ((x >= o.high) & (g < 0)))
-        g = np.where(free, g, 0.0)
-        if not g.any():
-            if is_central:
-                return x, f
-            o.noise = yield from rounding_noise(o, x, sized(x, reach), rng)
-            is_central = True
-            m = yield from central(o, x, f, coarse(o, x, f, bend))
-            continue
-        step = yield from follow(o, x, f, g, free, memory, reach, choice)
-        gained = 0.0 if step is None else f - step.f
-        if step is not None and looks_for_noise and belied(gained, float(g @ (step.x - x))):
-            o.is_noisy = yield from differs(o, x, f, m.probe)
-            if o.is_noisy:
-                return x, f
-        looks_for_noise = False
-        if step is not None:
-            last, x, f = (x, g), step.x, step.f
-        small = gained <= 1e-9 * max(abs(f0 - f), 10 * EPS * abs(f))
-        stalls = stalls + 1 if small else 0
-        if step is None or stalls >= 2:
-            o.is_noisy = yield from differs(o, x, f, m.probe)
-            if o.is_noisy:
-                return x, f
-            if not is_central:
-                measured = yield from rounding_noise(o, x, sized(x, reach), rng)
-                o.noise = measured if measured > 1e3 * EPS * abs(f) else 0.0
-            if is_central and stalls >= 3:
-                return x, f
-            fresh = is_central
-            is_central, stalls = True, 0 if o.noise and not is_central else stalls + 1
-            m = yield from central(o, x, f, coarse(o, x, f, bend))
-            if fresh:
-                memory = Memory(diagonal_of(m, x, reach), is_long=is_long)
-                bend = memory.diagonal
-            continue
-        if is_central:
-            new = yield from central(o, x, f, coarse(o, x, f, bend))
+    descent = QuasiNewton(o, x, f, reach, rng)
+    yield from descent.begin(m)
+    while o.left > stop and not (yield from descent.step()):
+        pass
+    return descent.x, descent.f
+
+
+class QuasiNewton:
+    """A descent by L-BFGS, on one-sided differences as long as these tell, then on central ones.
+
+    Args:
+        o: what is asked, and what is left of the budget.
+        x: the start.
+        f: the value there.
+        reach: how far coordinates may be expected to move.
+        rng: draws where rounding is looked for.
+    """
+
+    def __init__(
+        self, o: Oracle, x: Vector, f: float, reach: Vector, rng: np.random.Generator
+    ) -> None:
+        self.o, self.x, self.f, self.reach, self.rng = o, x, f, reach, rng
+        self._start = f
+        self._is_frugal = o.left < FRUGAL * (o.dim + 1)
+        self._looks_for_noise = self._is_frugal
+        self._is_central, self._stalls = False, 0
+
+    def begin(self, m: Measured | None) -> Stage[None]:
+        """Measure the gradient at the start, unless that was done, and scale the first step."""
+        o, x, reach = self.o, self.x, self.reach
+        if m is None and self._is_frugal:
+            m = yield from forward(o, x, self.f, 1e-6 * sized(x, reach), np.ones_like(x))
+        elif m is None:
+            m = yield from telling(o, x, self.f, 1e-4 * sized(x, reach), 1e-2 * reach)
+        self._m = m
+        self._is_uniform = self._is_frugal and bool(np.isnan(m.diagonal).all())
+        if self._is_uniform:
+            longest = float((np.abs(m.g) / reach).max())
+            diagonal = np.full_like(x, max(longest, 1e-300))
         else:
-            h = 2 * np.sqrt(o.rounding(f) / bend)
-            h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
-            new = yield from forward(o, x, f, h, -g)
-        memory.add(x - last[0], new.g - last[1])
-        if uniform and memory.pairs:
-            s, _, sy = memory.pairs[-1]
-            bend = np.full_like(x, sy / float(s @ s))
-        m = new
-    return x, f
+            diagonal = diagonal_of(m, x, reach)
+        self._is_long = o.dim > FEW and o.budget > FRUGAL * (o.dim + 1)
+        self._choice = Choice(0 if self._is_uniform else o.dim)
+        self._remember(diagonal)
+
+    def step(self) -> Stage[bool]:
+        """One step, and differences at its end; whether the descent has ended."""
+        g, free = self._inward()
+        if not g.any():
+            return (yield from self._flat())
+        x, f = self.x, self.f
+        step = yield from follow(self.o, x, f, g, free, self._memory, self.reach, self._choice)
+        gained = 0.0 if step is None else f - step.f
+        if step is not None:
+            if self._looks_for_noise and belied(gained, float(g @ (step.x - x))):
+                self.o.is_noisy = yield from differs(self.o, x, f, self._m.probe)
+                if self.o.is_noisy:
+                    return True
+            self.x, self.f = step.x, step.f
+        self._looks_for_noise = False
+        small = gained <= 1e-9 * max(abs(self._start - self.f), 10 * EPS * abs(self.f))
+        self._stalls = self._stalls + 1 if small else 0
+        if step is None or self._stalls >= 2:
+            return (yield from self._stalled())
+        yield from self._measure(g)
+        self._memory.add(self.x - x, self._m.g - g)
+        if self._is_uniform and self._memory.pairs:
+            s, _, sy = self._memory.pairs[-1]
+            self._bend = np.full_like(x, sy / float(s @ s))
+        return False
+
+    def _inward(self) -> tuple[Vector, Mask]:
+        """The gradient without coordinates at a bound that would leave, and which are left."""
+        o, x, g = self.o, self.x, self._m.g
+        free = ~(((x <= o.low) & (g > 0)) | ((x >= o.high) & (g < 0)))
+        return np.where(free, g, 0.0), free
+
+    def _flat(self) -> Stage[bool]:
+        """Central differences where one-sided ones vanish; the end where these do, too."""
+        if self._is_central:
+            return True
+        self.o.noise = yield from self._rounding()
+        self._is_central = True
+        yield from self._measure_centrally()
+        return False
+
+    def _stalled(self) -> Stage[bool]:
+        """Where a step gains nothing: look for noise, measure centrally, forget the pairs."""
+        o, before = self.o, self._is_central
+        o.is_noisy = yield from differs(o, self.x, self.f, self._m.probe)
+        if o.is_noisy:
+            return True
+        if not before:
+            measured = yield from self._rounding()
+            o.noise = measured if measured > 1e3 * EPS * abs(self.f) else 0.0
+        elif self._stalls >= 3:
+            return True
+        self._is_central = True
+        self._stalls = 0 if o.noise and not before else self._stalls + 1
+        yield from self._measure_centrally()
+        if before:
+            self._remember(diagonal_of(self._m, self.x, self.reach))
+        return False
+
+    def _measure(self, g: Vector) -> Stage[None]:
+        """The gradient at x, on the side to which the last one, g, points down."""
+        if self._is_central:
+            yield from self._measure_centrally()
+            return
+        o, x, f = self.o, self.x, self.f
+        h = 2 * np.sqrt(o.rounding(f) / self._bend)
+        h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
+        self._m = yield from forward(o, x, f, h, -g)
+
+    def _measure_centrally(self) -> Stage[None]:
+        radius = coarse(self.o, self.x, self.f, self._bend)
+        self._m = yield from central(self.o, self.x, self.f, radius)
+
+    def _rounding(self) -> Stage[float]:
+        """How much values around x are rounded."""
+        return (yield from rounding_noise(self.o, self.x, sized(self.x, self.reach), self.rng))
+
+    def _remember(self, diagonal: Vector) -> None:
+        """Begin with a memory that has this diagonal, and no pairs."""
+        self._memory = Memory(diagonal, is_long=self._is_long)
+        self._bend = self._memory.diagonal

@@ -8,10 +8,54 @@ with negative weights). Hansen 2016, arXiv 1604.00772.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from zotune.descent.noise import middle
 from zotune.descent.oracle import Oracle, Stage, Vector
+
+DIAGONAL = 300
+"""Above this dimension the covariance is a diagonal."""
+
+
+class Rates(NamedTuple):
+    """Hansen's constants, by his names."""
+
+    w: Vector
+    """Weights of the better half, from the best on; their sum is 1."""
+    worse: Vector
+    """Weights of the others, below 0, in the covariance alone."""
+    total: float
+    """The sum of these, without its sign."""
+    mu: float
+    """How many points of equal weight the better half is worth."""
+    c_s: float
+    c_c: float
+    """How fast the two paths forget."""
+    c_1: float
+    c_mu: float
+    """How fast the covariance learns, from its path and from the block."""
+    damp: float
+    chi: float
+    """E‖z‖ of a standard normal z."""
+
+
+def rates(d: int, n: int, *, diagonal: bool) -> Rates:
+    """The constants for n points in R^d; a covariance that is a diagonal learns faster."""
+    ranks = np.log((n + 1) / 2) - np.log(np.arange(1, n + 1))
+    w, worse = ranks[: n // 2] / ranks[: n // 2].sum(), ranks[n // 2 :]
+    mu, mu_worse = 1 / float((w**2).sum()), float(worse.sum() ** 2 / (worse**2).sum())
+    c_s, c_c = (mu + 2) / (d + mu + 5), (4 + mu / d) / (d + 4 + 2 * mu / d)
+    factor = (d + 2) / 3 if diagonal else 1.0
+    c_1 = min(1.0, factor * 2 / ((d + 1.3) ** 2 + mu))
+    c_mu = min(1 - c_1, factor * 2 * (mu - 1.75 + 1 / mu) / ((d + 2) ** 2 + mu))
+    definite = (1 - c_1 - c_mu) / (d * c_mu)  # the covariance stays positive
+    total = min(1 + c_1 / c_mu, 1 + 2 * mu_worse / (mu + 2), definite)
+    worse = -total * worse / worse.sum()
+    damp = 1 + 2 * max(0.0, np.sqrt((mu - 1) / (d + 1)) - 1) + c_s
+    chi = np.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d**2))
+    return Rates(w, worse, total, mu, c_s, c_c, c_1, c_mu, damp, chi)
 
 
 def smoothing(
@@ -28,19 +72,8 @@ def smoothing(
     """At most ``spend`` evaluations; returns the centre and the radius where it stopped."""
     d = o.dim
     n = population or 4 + int(3 * np.log(d))
-    ranks = np.log((n + 1) / 2) - np.log(np.arange(1, n + 1))
-    w, worse = ranks[: n // 2] / ranks[: n // 2].sum(), ranks[n // 2 :]
-    mu, mu_worse = 1 / float((w**2).sum()), float(worse.sum() ** 2 / (worse**2).sum())
-    diagonal = d > 300
-    c_s, c_c = (mu + 2) / (d + mu + 5), (4 + mu / d) / (d + 4 + 2 * mu / d)
-    factor = (d + 2) / 3 if diagonal else 1.0
-    c_1 = min(1.0, factor * 2 / ((d + 1.3) ** 2 + mu))
-    c_mu = min(1 - c_1, factor * 2 * (mu - 1.75 + 1 / mu) / ((d + 2) ** 2 + mu))
-    definite = (1 - c_1 - c_mu) / (d * c_mu)  # the covariance stays positive
-    total = min(1 + c_1 / c_mu, 1 + 2 * mu_worse / (mu + 2), definite)
-    worse = -total * worse / worse.sum()
-    damp = 1 + 2 * max(0.0, np.sqrt((mu - 1) / (d + 1)) - 1) + c_s
-    chi = np.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d**2))
+    diagonal = d > DIAGONAL
+    w, worse, total, mu, c_s, c_c, c_1, c_mu, damp, chi = rates(d, n, diagonal=diagonal)
     c = np.ones(d) if diagonal else np.eye(d)
     axes, roots = np.eye(1 if diagonal else d), np.ones(d)
     path_s, path_c = np.zeros(d), np.zeros(d)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -12,6 +11,7 @@ from typing import Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from zotune.core.files import written_whole
 from zotune.core.names import BEST_POINT_FILE, CHARGED, DIVERGED, STATE_FILE
 from zotune.study.racing import CHOOSES, RacePlan, survivors
 from zotune.study.spending import account_of
@@ -130,7 +130,6 @@ def _copied(trial: Trial, file: Path) -> bool:
     saved = trial.latest_checkpoint_result
     if saved is None or saved.checkpoint is None:
         return False
-    part = file.with_suffix(".part")
-    shutil.copyfile(Path(saved.checkpoint.path, STATE_FILE), part)
-    os.replace(part, file)
+    with Path(saved.checkpoint.path, STATE_FILE).open("rb") as state, written_whole(file) as kept:
+        shutil.copyfileobj(state, kept)
     return True
