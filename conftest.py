@@ -10,6 +10,8 @@ import pytest
 # Some virtual machines announce AMX and end a process that uses it ("Illegal instruction"), as
 # bfloat16 products do. The tests, and the processes that they start, do without.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Ray's workers have a niceness of 15, and stand still for minutes where anything else computes.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS

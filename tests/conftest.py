@@ -13,7 +13,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
-from zotune.clusters.own_ray import LOCAL, started
+from zotune.clusters.own_ray import LOCAL, few_processes, own_options, started
 from zotune.clusters.tokens import own_token
 
 for number in (signal.SIGINT, signal.SIGHUP):
@@ -62,5 +62,5 @@ QUIET = {
 def shared_ray() -> Iterator[None]:
     """One Ray for all tests of a worker: two CPUs, and a GPU that is not there."""
     os.environ.update(QUIET)
-    with own_token(), started(LOCAL, cpus=2, num_gpus=1, include_dashboard=False):
+    with own_token(), few_processes(), started(LOCAL, cpus=2, num_gpus=1, **own_options()):
         yield

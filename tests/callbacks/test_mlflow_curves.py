@@ -214,7 +214,6 @@ def test_trials_that_the_end_of_the_experiment_cuts_are_killed(
     assert summary.info.status == "KILLED"
 
 
-@pytest.mark.slow
 def test_a_trial_that_fails_is_failed_and_says_why(fit: Fit, store: str) -> None:
     fit(
         zotune.ZOTrainable,

@@ -110,7 +110,6 @@ def test_trials_are_compared_with_those_that_agree_in_what_the_study_says(
         assert {config["q"] for config in whole} == {1, 2}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_replicates_as_trials_are_the_rows_of_one_trial(tmp_path: Path) -> None:
     space = {"q": [12]}

@@ -69,7 +69,6 @@ def test_every_trial_of_a_study_equals_its_solo_run(fit: Fit) -> None:
     assert not [column for column in frame.columns if column.startswith("_")]
 
 
-@pytest.mark.slow
 def test_asha_cuts_on_spent_budget(fit: Fit) -> None:
     scheduler = ASHAScheduler(time_attr="spent", max_t=320, grace_period=40, reduction_factor=2)
     results = fit(zotune.ZOTrainable, space(), num_samples=6, scheduler=scheduler)
@@ -127,7 +126,7 @@ def shifted(x: Tensor) -> float:
     return float(((x - 2) ** 2).sum())
 
 
-@pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("batched", [False, True])
 def test_their_own_objective(fit: Fit, batched: bool) -> None:
     fn = (lambda x: ((x - 2) ** 2).sum(-1)) if batched else shifted
     objective = zotune.objective(fn, dim=6, batched=batched, L=2.0, optimum=0.0)

@@ -55,7 +55,6 @@ def undisturbed(config: dict[str, Any] = CONFIG) -> zotune.Run:
     return reported(settings.pop("problem"), **settings)
 
 
-@pytest.mark.slow
 def test_a_killed_worker_is_retried_and_its_curve_is_bit_for_bit_the_undisturbed_one(
     fit: Fit,
 ) -> None:
