@@ -20,7 +20,7 @@ from zotune.errors import ConfigError
 from zotune.loop import Loop
 from zotune.loop.joining import joined
 from zotune.objectives import build_any_problem
-from zotune.study.racing import plan_race, survivors
+from zotune.study.racing import plan_race, survivors, with_head_start
 from zotune.study.reserving import reach, upto
 from zotune.study.totals import hints, plan_of_race
 
@@ -226,6 +226,13 @@ def test_configurations_race_alone_where_auto_cannot_join(changes: dict[str, Any
     study = plain_study(**RACE | changes)
     assert not any(study.configuration(point).chooses for point in study.trials)
     assert plan_of_race(study).auto is None
+
+
+def test_auto_wins_the_final_unless_a_configuration_is_twice_as_far_below_the_start() -> None:
+    ahead = {"auto": with_head_start(7.0, start=10.0)}
+    assert survivors({"best": 4.5, **ahead}, 1) == ["auto"]
+    assert survivors({"best": 3.5, **ahead}, 1) == ["best"]
+    assert with_head_start(12.0, start=10.0) == 14.0  # nothing is given to one that has risen
 
 
 def test_auto_joins_a_race_with_the_budget_that_a_winner_has_at_least() -> None:

@@ -219,19 +219,9 @@ def dimension(problem: Mapping[str, Any]) -> int:
     return _built_dimension(json.dumps(problem, sort_keys=True))
 
 
-def draws_batches(problem: Mapping[str, Any]) -> bool:
-    """Whether every step of a run sees another function; the problem is built for that."""
-    return over_weights(problem) or _draws(json.dumps(problem, sort_keys=True))
-
-
 def knows_smoothness(problem: Mapping[str, Any]) -> bool:
     """Whether a problem states its L; it is built for that, unless it is a model."""
     return not over_weights(problem) and _smooth(json.dumps(problem, sort_keys=True))
-
-
-@cache
-def _draws(problem: str) -> bool:
-    return bool(getattr(build_any_problem(json.loads(problem)), "draws_batches", False))
 
 
 @cache

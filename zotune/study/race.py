@@ -13,7 +13,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.core.files import written_whole
 from zotune.core.names import BEST_POINT_FILE, CHARGED, DIVERGED, STATE_FILE
-from zotune.study.racing import CHOOSES, RacePlan, survivors
+from zotune.study.racing import CHOOSES, RacePlan, survivors, with_head_start
 from zotune.study.spending import account_of
 
 
@@ -42,7 +42,7 @@ class Race(FIFOScheduler):
         rung = self._rung(trial)
         if self._stage == len(self.plan.rungs) or result["spent"] < self.plan.rungs[rung]:
             return TrialScheduler.CONTINUE
-        losses = float(result["loss"]), float(result["best_loss"])
+        losses = self._judged(trial, result), float(result["best_loss"])
         account_of(self.folder).rung(trial.trial_id, rung, *losses)
         return TrialScheduler.PAUSE
 
@@ -89,7 +89,14 @@ class Race(FIFOScheduler):
             return None
         last: Mapping[str, Any] = trial.last_result or {}
         ended_well = trial.status != Trial.ERROR and last.get("status") != DIVERGED
-        return float(last["loss"]) if ended_well and last.get("loss") is not None else inf
+        return self._judged(trial, last) if ended_well and last.get("loss") is not None else inf
+
+    def _judged(self, trial: Trial, row: Mapping[str, Any]) -> float:
+        """The loss by which a trial is compared."""
+        loss = float(row["loss"])
+        if self.plan.final is None or not _chooses(trial):
+            return loss
+        return with_head_start(loss, float(row["start_loss"]))
 
     def _waits(self, trial: Trial) -> bool:
         """Whether a trial has come to its rung and others have not."""

@@ -22,6 +22,11 @@ from zotune.steps import AUTO
 
 EXPLORING = 2
 """One part in so many of the total is for finding the winner."""
+HEAD_START = 2.0
+"""How many times as far below its start as ``auto`` a configuration must be to win the final.
+
+``auto`` measures whole blocks before it moves, and falls faster afterwards.
+"""
 CHOOSES = dict.fromkeys(CHOICES, AUTO)
 """Settings of the run that chooses everything by itself."""
 
@@ -152,6 +157,15 @@ def survivors(losses: Mapping[str, float], kept: int) -> list[str]:
     """
     ranked = sorted(losses, key=lambda name: (_rank(losses[name]), name))
     return ranked[:kept]
+
+
+def with_head_start(loss: float, start: float) -> float:
+    """The loss by which ``auto`` is compared at the final.
+
+    >>> with_head_start(7.0, start=10.0)
+    4.0
+    """
+    return start - HEAD_START * (start - loss)
 
 
 def _rank(loss: float) -> float:

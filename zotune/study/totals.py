@@ -11,7 +11,7 @@ from zotune.config import Config
 from zotune.core.settings import PROBLEM, label, setting
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
-from zotune.study.points import Point, draws_batches, knows_smoothness, located
+from zotune.study.points import Point, knows_smoothness, located, over_weights
 from zotune.study.racing import CHOOSES, RacePlan, plan_race
 from zotune.study.studyfile import ASHA, GRID, NO_SCHEDULER, PBT, RACE, RANDOM, ROWS, Complaint
 
@@ -70,7 +70,7 @@ def _most_at_first(racers: Study) -> int:
 def _auto_may_join(study: Study) -> bool:
     """Whether the run that chooses everything minimises what the configurations do."""
     one_problem = not any(key.startswith(PROBLEM) for key in study.space)
-    return one_problem and not draws_batches(located(study.problem))
+    return one_problem and not over_weights(located(study.problem))
 
 
 def _some_choose(study: Study) -> bool:
@@ -121,8 +121,8 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
     if study.search.auto and not _auto_may_join(study):
         yield Complaint(
             ("search", "auto"),
-            "the run that chooses everything is for one deterministic or noisy function of a "
-            "vector, not for mini-batches, models or several problems; leave auto out",
+            "the run that chooses everything is for one function of a vector, not for models or "
+            "several problems; leave auto out",
         )
     try:
         plan_of_race(study)

@@ -45,7 +45,7 @@ def contest(case: TuningCase) -> TuningOutcome:
 def _each(case: TuningCase, objective: Objective) -> Iterator[tuple[str, float]]:
     total = case.total
     configs = configurations(case, total)
-    yield RACE, raced(configs, objective, total, auto=not objective.draws_batches)
+    yield RACE, raced(configs, objective, total, auto=True)
     yield ALONE, raced(configs, objective, total, auto=False)
     yield AUTO, zotune.minimize(objective, budget=total, progress=False).best_loss
     ends = [best_at(c, objective, (total // len(configs), total // 2, total)) for c in configs]

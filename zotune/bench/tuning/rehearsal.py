@@ -12,7 +12,7 @@ from zotune.core.names import DIVERGED, RUNNING
 from zotune.core.state import State
 from zotune.loop import Loop
 from zotune.loop.joining import joined
-from zotune.study.racing import RacePlan, survivors
+from zotune.study.racing import RacePlan, survivors, with_head_start
 from zotune.study.reserving import reserve_next
 
 
@@ -35,6 +35,13 @@ class Racer:
         """The last loss; infinite where it has diverged."""
         lost = self.row is None or self.row["status"] == DIVERGED
         return float("inf") if lost or self.row is None else float(self.row["loss"])
+
+    @property
+    def loss_ahead(self) -> float:
+        """The loss with the head start that ``auto`` has at the final."""
+        if self.state is None:
+            return self.loss
+        return with_head_start(self.loss, self.loop.facts(self.state)["start_loss"])
 
     @property
     def best_loss(self) -> float:
@@ -79,7 +86,9 @@ def race(configs: Sequence[Config], objective: Any, plan: RacePlan, total: int) 
         left += auto if rung == plan.final else []
         for name in left:
             _run(account, racers[name], goal)
-        left = survivors({name: racers[name].loss for name in left}, plan.kept(rung))
+        losses = {name: racers[name].loss for name in left}
+        losses |= {name: racers[name].loss_ahead for name in auto if name in left}
+        left = survivors(losses, plan.kept(rung))
     winner = racers[left[0]]
     for racer in racers.values():
         if racer is not winner:
