@@ -58,6 +58,12 @@ def test_every_room_has_its_place() -> None:
     assert {room for room, _ in modules()} - {"__init__"} == set(ROOMS)
 
 
+def test_the_map_names_every_room() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = [room for room in ROOMS if not room.startswith("_")]
+    assert not [room for room in rooms if f"{room}/`" not in text and f"{room}.py`" not in text]
+
+
 def test_imports_point_downwards_only() -> None:
     upwards = [
         f"{path.relative_to(ROOT)}:{line} {room} → {other}"

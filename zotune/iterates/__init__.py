@@ -167,7 +167,7 @@ class Iterate(Protocol):
         """Whether a step probes only coordinates at a bound."""
         return False
 
-    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+    def is_stuck(self, state: LaneState, block: Block, c: Tensor) -> bool:
         """Whether every move along an estimate would leave the bounds."""
         return False
 

@@ -143,7 +143,7 @@ class Vectors(Iterate):
         held = self.box.holds(state.x)
         return bool((held.any(-1) & ~held.all(-1)).any())
 
-    def stands(self, state: LaneState, block: Block, c: Tensor) -> bool:
+    def is_stuck(self, state: LaneState, block: Block, c: Tensor) -> bool:
         """Whether every move along an estimate would leave the bounds."""
         if self.box is None:
             return False

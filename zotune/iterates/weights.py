@@ -44,7 +44,7 @@ from zotune.weights.memory import choose_memory, saying_what_to_lower
 from zotune.weights.objective import Batch, WeightsObjective
 from zotune.weights.probing import FastProbe, Probe
 from zotune.weights.scalars import ScalarLog
-from zotune.weights.updating import Updater
+from zotune.weights.updating import Updater, WeightsMove
 
 WEIGHTS, BEST, SLOT = "weights.", "best.", "slot."
 SMALL = 64 * 2**20
@@ -273,15 +273,12 @@ class Weights(Iterate):
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
         """Move the weights; the first step after a look also counts what stays."""
-        assert isinstance(block, TileBlock)  # for the type checker
         looks = len(state.curve) and state.curve[-1].steps == view.step
-        a, told = self._factors(c, eta, motion)
+        move = _move(view, block, c, eta, motion)
         self._at = None
-        still = self.updater.move(
-            view.payload.layout, block, view.step, a, **told, radius=self.mu if looks else None
-        )
+        still = self.updater.move(move, radius=self.mu if looks else None)
         self._at = view.step + 1
-        self.log.append(a if motion.linear else [eta, *a])
+        self.log.append([*([] if motion.linear else [eta]), *move.a])
         if still is None:
             return state
         return state.but(metrics={**state.metrics, "unmoved": _number(still)})
@@ -290,18 +287,16 @@ class Weights(Iterate):
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> Attempt:
         """The loss of the same mini-batch where ``move`` would lead; the weights are only read."""
-        assert isinstance(block, TileBlock)  # for the type checker
-        tiles, batch, layout = block, view.payload.batch, view.payload.layout
-        a, told = self._factors(c, eta, motion)
+        move, batch = _move(view, block, c, eta, motion), view.payload.batch
 
         def evaluate() -> Answer:
             with saying_what_to_lower(self.config):
-                shift = self.updater.shift(layout, tiles, view.step, a, **told)
-                return Answer(self.probe.value(batch, layout, shift).to(self.device))
+                shift = self.updater.shift(move)
+                return Answer(self.probe.value(batch, move.layout, shift).to(self.device))
 
         def decrease() -> float:
-            c_only = c[0].double().tolist() if motion.linear else a
-            return self.updater.decrease(layout, tiles, view.step, c_only, motion=motion, eta=eta)
+            a = c[0].double().tolist()
+            return self.updater.decrease(move._replace(a=a, motion=motion, eta=eta))
 
         return Attempt(Request(evaluate, parts=lambda: one_part(evaluate)), decrease)
 
@@ -322,13 +317,6 @@ class Weights(Iterate):
         self.log.append([])
         self._at = view.step + 1
         return state
-
-    def _factors(self, c: Tensor, eta: float, motion: Motion) -> tuple[list[float], dict[str, Any]]:
-        """The factors of the directions, and what else an update is told."""
-        c = c[0].double()
-        a: list[float] = ((eta * c) if motion.linear else c).tolist()
-        told = {"motion": None if motion.plain else motion, "eta": 1.0 if motion.linear else eta}
-        return a, told
 
     def stay(self, steps: int) -> None:
         """The weights are those of this step, which did not move them."""
@@ -430,6 +418,21 @@ def _(objective: WeightsObjective, config: Config, x0: Any = None) -> Weights:
     if x0 is not None:
         raise ConfigError("a model starts at the weights that it has, got x0; leave it out")
     return Weights(config, objective)
+
+
+def _move(view: View, block: Block, c: Tensor, eta: float, motion: Motion) -> WeightsMove:
+    """What a step does; eta is multiplied into the factors where the update allows that."""
+    assert isinstance(block, TileBlock)  # for the type checker
+    c = c[0].double()
+    a: list[float] = ((eta * c) if motion.linear else c).tolist()
+    return WeightsMove(
+        view.payload.layout,
+        block,
+        view.step,
+        a,
+        motion=None if motion.plain else motion,
+        eta=1.0 if motion.linear else eta,
+    )
 
 
 def same_draws(config: Config, saved: Mapping[str, Any]) -> bool:

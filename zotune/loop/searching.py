@@ -65,7 +65,7 @@ class Searcher:
         memory = self._memory(state)
         factor = self.size.schedule(step.spent, block.q)
         center, slope = self._center(state, step.values), [0.0]
-        if self.iterate.stands(state, block, c):
+        if self.iterate.is_stuck(state, block, c):
             return self._knowing(state, center)
         search = self._search(state, step, center, memory, slope)
         state, eta, value = yield from self._tried(state, step, search, factor, slope)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from zotune.config import Config
-from zotune.core.budget import EVALUATIONS
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
@@ -46,6 +45,8 @@ class Stop:
     began: float = field(default_factory=monotonic)
     anchors: dict[str, tuple[int, torch.Tensor]] = field(default_factory=dict)
     """For each tolerance the evaluations and the values when they last changed by more than it."""
+    timed_out: bool = False
+    """Whether the run was stopped because its seconds were over."""
 
     def __post_init__(self) -> None:
         for name in (FTOL, XTOL, SECONDS):
@@ -74,6 +75,7 @@ class Stop:
         if self.xtol is not None and self._rests(XTOL, self.xtol, state, state.best_x):
             return f"the best point no longer moved by more than xtol = {self.xtol:g}"
         if self.seconds is not None and monotonic() - self.began >= self.seconds:
+            self.timed_out = True
             return f"{self.seconds:g} seconds were over"
         return ""
 
@@ -164,8 +166,7 @@ def _end_of(config: Config, state: State, status: str) -> str:
         return "every replicate diverged"
     if status != EXHAUSTED:
         return "the run goes on"
-    ledger = state.ledger
-    left = config.budget - (ledger.evaluations if config.count == EVALUATIONS else ledger.queries)
+    left = config.budget - state.ledger.spent(config.count)
     rest = f", but for {left} that cover no whole block" if left else ""
     unit = config.count.removesuffix("s") if config.budget == 1 else config.count
     return f"the budget of {config.budget} {unit} was spent{rest}"
@@ -183,5 +184,5 @@ def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) 
     if status == DIVERGED or failed > MANY * state.ledger.evaluations:
         return False
     if stop.asks_for_convergence:
-        return bool(stopped) and not stopped.endswith("seconds were over")
+        return bool(stopped) and not stop.timed_out
     return bool((state.best_loss <= state.start_loss).any())

@@ -26,7 +26,7 @@ from zotune.updates.motion import Motion
 from zotune.weights.block import BlockCache
 from zotune.weights.layout import Layout
 from zotune.weights.objective import WeightsObjective
-from zotune.weights.updating import Updater
+from zotune.weights.updating import Updater, WeightsMove
 
 FORMAT = 3
 
@@ -122,4 +122,4 @@ def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
             layout = whole.seen(objective.touched(objective.batch(batches, step)))
         block = cache.block(step, len(factors), layout.dim)
         moved = None if motion.plain else motion
-        updater.move(layout, block, step, factors, motion=moved, eta=eta)
+        updater.move(WeightsMove(layout, block, step, factors, moved, eta))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,25 @@ from zotune.addresses import Keys
 from zotune.updates.motion import REMEMBERED, Motion
 from zotune.weights.block import TileBlock
 from zotune.weights.layout import Layout, Piece
+from zotune.weights.probing import Shift
 from zotune.weights.rounding import Rounder
+
+
+class WeightsMove(NamedTuple):
+    """What one step does to the weights: it subtracts U·a, or what an update makes of it."""
+
+    layout: Layout
+    """Where the vector's coordinates are."""
+    block: TileBlock
+    """Its directions."""
+    step: int
+    """t, of the address of the rounding."""
+    a: Sequence[float]
+    """Factors of the directions."""
+    motion: Motion | None = None
+    """The update; None subtracts U·a itself."""
+    eta: float = 1.0
+    """The step size that the update is given."""
 
 
 class Updater:
@@ -47,83 +66,46 @@ class Updater:
             for at, parameter in enumerate(trained)
         }
 
-    def move(
-        self,
-        layout: Layout,
-        block: TileBlock,
-        step_index: int,
-        a: Sequence[float],
-        *,
-        motion: Motion | None = None,
-        eta: float = 1.0,
-        radius: float | None = None,
-    ) -> float | None:
-        """Subtract U·a, or what an update makes of it.
-
-        Args:
-            layout: where the vector's coordinates are.
-            block: its directions.
-            step_index: t, of the address of the rounding.
-            a: factors of the directions.
-            motion: the update; None subtracts U·a itself.
-            eta: the step size that the update is given.
-            radius: with one, also tell which share of the vector nothing has moved.
-        """
-        still, weights = 0, self._weights(layout, block, step_index, a, motion)
+    def move(self, move: WeightsMove, *, radius: float | None = None) -> float | None:
+        """Move the weights; with a radius, also tell which share of the vector nothing moved."""
+        layout, block, motion = move.layout, move.block, move.motion
+        still, weights = 0, self._weights(move)
         for index, (tile, pieces) in enumerate(zip(layout.tiles, layout.pieces, strict=True)):
             u = block.look(range(block.q), tile, keep=False)
-            change = self._combined(u, a, len(tile))
-            self._rounder.begin(step_index, index)
+            change = self._combined(u, move.a, len(tile))
+            self._rounder.begin(move.step, index)
             for piece in pieces:
                 part = change[piece.of_tile]
                 if motion is not None:
-                    part = motion(part, self._at(piece), eta, step_index, weights)
+                    part = motion(part, self._at(piece), move.eta, move.step, weights)
                 still += self._move(piece, part, u[0], radius)
         return None if radius is None else still / layout.dim
 
-    def shift(
-        self,
-        layout: Layout,
-        block: TileBlock,
-        step_index: int,
-        a: Sequence[float],
-        *,
-        motion: Motion | None = None,
-        eta: float = 1.0,
-    ) -> Callable[[int, range], Tensor]:
+    def shift(self, move: WeightsMove) -> Shift:
         """What ``move`` would add to the weights, tile by tile; nothing is changed."""
-        weights = self._weights(layout, block, step_index, a, motion)
+        block, motion, weights = move.block, move.motion, self._weights(move)
 
         def at(index: int, tile: range) -> Tensor:
-            change = self._combined(block.look(range(block.q), tile, keep=False), a, len(tile))
+            change = self._combined(block.look(range(block.q), tile, keep=False), move.a, len(tile))
             if motion is None:
                 return -change
             moved = torch.zeros_like(change)
-            for piece in layout.pieces[index]:
+            for piece in move.layout.pieces[index]:
                 slots = {name: slot.clone() for name, slot in self._at(piece).items()}
-                part = motion(change[piece.of_tile], slots, eta, step_index, weights)
+                part = motion(change[piece.of_tile], slots, move.eta, move.step, weights)
                 moved[piece.of_tile] = -part
             return moved
 
         return at
 
-    def decrease(
-        self,
-        layout: Layout,
-        block: TileBlock,
-        step_index: int,
-        a: Sequence[float],
-        *,
-        motion: Motion,
-        eta: float,
-    ) -> float:
+    def decrease(self, move: WeightsMove) -> float:
         """gᵀΔ for the Δ that ``move`` would subtract and the estimate g."""
-        total = 0.0
-        shift = self.shift(layout, block, step_index, a, motion=motion, eta=eta)
-        for index, tile in enumerate(layout.tiles):
+        assert move.motion is not None  # which makes the estimate
+        total, shift = 0.0, self.shift(move)
+        for index, tile in enumerate(move.layout.tiles):
             moved = shift(index, tile)
-            for piece, along in self._along(layout, block, a, index):
-                estimate = motion.estimate(along, self._at(piece))
+            for piece, along in self._along(move, index):
+                estimate = move.motion.estimate(along, self._at(piece))
                 total -= float((estimate.double() * moved[piece.of_tile].double()).sum())
         return total
 
@@ -143,33 +125,26 @@ class Updater:
             if name != REMEMBERED:
                 slot.zero_()
 
-    def _weights(
-        self,
-        layout: Layout,
-        block: TileBlock,
-        step_index: int,
-        a: Sequence[float],
-        motion: Motion | None,
-    ) -> Tensor | None:
+    def _weights(self, move: WeightsMove) -> Tensor | None:
         """The weights that an update makes of inner products over the whole vector."""
+        motion = move.motion
         if motion is None or motion.weigh is None:
             return None
         gram: Tensor | None = None
-        for index in range(len(layout.tiles)):
-            for piece, along in self._along(layout, block, a, index):
+        for index in range(len(move.layout.tiles)):
+            for piece, along in self._along(move, index):
                 vectors = torch.stack([v.double() for v in motion.basis(along, self._at(piece))])
                 part = vectors @ vectors.mT
                 gram = part if gram is None else gram + part
         assert gram is not None  # there is at least one weight
-        return motion.weigh(gram, step_index)
+        return motion.weigh(gram, move.step)
 
-    def _along(
-        self, layout: Layout, block: TileBlock, a: Sequence[float], index: int
-    ) -> Iterator[tuple[Piece, Tensor]]:
+    def _along(self, move: WeightsMove, index: int) -> Iterator[tuple[Piece, Tensor]]:
         """The pieces of a tile, and U·a there."""
-        tile = layout.tiles[index]
-        change = self._combined(block.look(range(block.q), tile, keep=False), a, len(tile)).clone()
-        for piece in layout.pieces[index]:
+        tile, block = move.layout.tiles[index], move.block
+        u = block.look(range(block.q), tile, keep=False)
+        change = self._combined(u, move.a, len(tile)).clone()
+        for piece in move.layout.pieces[index]:
             yield piece, change[piece.of_tile]
 
     def _at(self, piece: Piece) -> dict[str, Tensor]:
