@@ -24,6 +24,7 @@ from zotune.study.racing import plan_race, survivors, with_head_start
 from zotune.study.reserving import reach, upto
 from zotune.study.totals import hints, plan_of_race
 
+MODEL = {"name": "language-model", "model": "tiny-qwen3", "dataset": "made-reviews"}
 RACE: dict[str, Any] = {
     "name": "race",
     "problem": {"name": "quadratic", "dim": 12},
@@ -217,7 +218,7 @@ def test_the_winner_goes_on_from_the_best_point_of_all_with_what_it_has_spent_it
     "changes",
     [
         {"search": {"algorithm": "race", "auto": False}},
-        {"problem": {"name": "stochastic-logistic", "dim": 12}},
+        {"problem": MODEL, "replicates": 1, "fixed": {"L": 1}},
         {"total": 16},
         {"space": {"problem.seed": [0, 1]}, "fixed": {"q": 2}},
     ],
@@ -226,6 +227,11 @@ def test_configurations_race_alone_where_auto_cannot_join(changes: dict[str, Any
     study = plain_study(**RACE | changes)
     assert not any(study.configuration(point).chooses for point in study.trials)
     assert plan_of_race(study).auto is None
+
+
+def test_auto_joins_a_race_on_mini_batches() -> None:
+    study = plain_study(**RACE | {"problem": {"name": "stochastic-logistic", "dim": 12}})
+    assert study.configuration(study.trials[-1]).chooses
 
 
 def test_auto_wins_the_final_unless_a_configuration_is_twice_as_far_below_the_start() -> None:
