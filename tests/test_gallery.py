@@ -27,6 +27,16 @@ def tool(name: str) -> ModuleType:
 EXAMPLES = {example.name: example for example in tool("gallery").examples()}
 
 
+PRINTED = {
+    "attack": ["taken for a cross"],
+    "language_model": [
+        "a very good film .        good",
+        "the story is dull .       bad",
+    ],
+}
+"""What an example must come to, and not only end."""
+
+
 def test_there_are_eight_examples_with_a_picture_each() -> None:
     assert len(EXAMPLES) == 8
     assert all((ROOT / "docs" / "gallery" / f"{name}.png").is_file() for name in EXAMPLES)
@@ -58,4 +68,6 @@ def test_a_notebook_runs_from_top_to_bottom_and_shows_a_picture(
     ]
     assert {"image/png", "text/html"} & set(shown)
     assert (tmp_path / f"{name}.png").is_file()
+    printed = "".join(out.get("text", "") for c in book.cells for out in c.get("outputs", []))
+    assert all(line in printed for line in PRINTED.get(name, []))
     assert json.loads(nbformat.writes(book))["cells"][0]["cell_type"] == "markdown"

@@ -72,7 +72,7 @@ print(f"exact energy there {found:.3f}, ground state {lowest:.3f}")
 
 # %%
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
-axis.plot(run.curve["spent"], run.curve["best_loss"], label="lowest measured (partly luck)")
+axis.plot(run.curve["spent"], run.curve["best_loss"], label="measured at the answer so far")
 axis.axhline(found, color="C2", linestyle=":", label="exact energy of the answer")
 axis.axhline(lowest, color="black", linestyle="--", label="ground state")
 axis.set(xlabel="energy measurements", ylabel="energy")

@@ -47,18 +47,26 @@ print(zotune.load_run(best))
 
 # %%
 figure, axis = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+names = set()
 for at in range(len(results)):
     config, rows = results[at].config, results[at].metrics_dataframe
-    label = f"{config['estimator']} q={config['q']} eta={config['eta']:.2g}"
-    colour = "C0" if config["estimator"] == "align" else "C1"
-    chosen = results[at].path == best.path
+    name, chosen = config["estimator"], results[at].path == best.path
+    if chosen:
+        label = f"best: {name}, q={config['q']}, eta={config['eta']:.2g}"
+    else:
+        label = None if name in names else name
+        names.add(name)
     axis.semilogy(
-        rows["spent"], rows["gap"], color=colour, lw=3 if chosen else 1, label=label * chosen
+        rows["spent"],
+        rows["gap"],
+        marker="o",
+        ms=3,
+        color="C0" if name == "align" else "C1",
+        lw=3 if chosen else 1,
+        label=label,
     )
-axis.set(
-    xlabel="directions spent",
-    ylabel="f(x) − f*",
-    title="blue: align, orange: avg; short: ended by ASHA",
-)
+axis.set(xlabel="directions spent", ylabel="f(x) − f*", title="curves that end early: ASHA")
+axis.set_yticks([30, 100, 300], ["30", "100", "300"])
+axis.minorticks_off()
 axis.legend()
 figure.savefig("ray_pipeline.png", dpi=110)

@@ -188,7 +188,7 @@ def test_a_deliverer_whose_writer_is_killed_delivers_what_is_on_disk_and_ends(
     writer = subprocess.Popen(words, env=os.environ | mark, stdout=subprocess.PIPE)
     assert writer.stdout is not None
     assert writer.stdout.readline() == b"up\n"
-    assert len(marked(mark)) == 2
+    wait_for(lambda: len(marked(mark)) == 2)
     writer.kill()
     writer.communicate()
     wait_for(lambda: marked(mark) == [])

@@ -51,6 +51,7 @@ def test_the_next_session_takes_what_was_prepared_for_its_store(
         taken, second = deliverer_for(uri), deliverer_for(uri)
         pids = {one._child.pid for one in (strange, taken, second)}
         assert len(pids) == 3
+        wait_for(lambda: pids <= set(marked(mark)))  # the system shows them a moment later
         assert pids == set(marked(mark))  # none beside them: one of the three was prepared
     for one in (strange, taken, second):
         assert one.code is None  # a session that has one ends it
@@ -82,7 +83,7 @@ def test_one_that_is_told_nothing_ends_with_its_writer(tmp_path: Path) -> None:
     assert writer.stdout is not None
     with writer.stdout:
         assert writer.stdout.readline() == b"ready\n"
-    assert len(marked(mark)) == 2
+    wait_for(lambda: len(marked(mark)) == 2)
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     wait_for(lambda: marked(mark) == [])

@@ -28,7 +28,7 @@ def test_a_run_plots_its_curve_against_spent_budget(run: zotune.Run, tmp_path: P
     assert drawing.save_as(tmp_path / "run.png").stat().st_size > 1000
 
 
-def test_a_descent_that_starts_again_is_drawn_with_the_lowest_loss_so_far() -> None:
+def test_a_descent_that_starts_again_is_drawn_with_the_loss_of_its_answer_so_far() -> None:
     """It starts again where it has converged, and its loss is high again then."""
     noise = np.random.default_rng(0)
 
@@ -39,7 +39,7 @@ def test_a_descent_that_starts_again_is_drawn_with_the_lowest_loss_so_far() -> N
     assert run.curve["loss"].diff().max() > 1
     drawing = run.plot()
     assert list(drawing.marks[0].y) == run.curve["best_loss"].tolist()
-    assert drawing.title == "lowest f(x) so far against the budget spent"
+    assert drawing.title == "f(x) at the answer so far against the budget spent"
     assert list(run.plot(measure="loss").marks[0].y) == run.curve["loss"].tolist()
     known = zotune.minimize("rosenbrock", budget=100)
     lowest = known.curve["best_loss"] - (known.curve["loss"] - known.curve["gap"])

@@ -59,8 +59,8 @@ RESOLUTION = 200
 LABELS = {
     "gap": "f(x) − f*",
     "loss": "f(x)",
-    "best_gap": "lowest f(x) − f* so far",
-    "best_loss": "lowest f(x) so far",
+    "best_gap": "f(x) − f* at the answer so far",
+    "best_loss": "f(x) at the answer so far",
     "grad_norm2": "least ‖∇f(x)‖² so far",
     "average_gap": "f(x̄) − f* of the averaged iterate",
 }

@@ -30,7 +30,7 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
         runs: runs, which are told apart by estimator and q, or a mapping of names to runs.
         measure: gap, loss, grad_norm2, best_gap, best_loss or a metric of yours; unless given, the
             gap where the minimum is known and else the loss, for descents that choose everything
-            by themselves the lowest so far: those that have converged start again elsewhere.
+            by themselves that of the answer so far: those that have converged start again.
     """
     if isinstance(runs, Mapping):
         some = [_named(run, name) for name, run in runs.items()]

@@ -114,8 +114,8 @@ class Run:
 
         Args:
             measure: gap, loss, grad_norm2, best_gap, best_loss, or a name of your ``metrics``;
-                unless given, the gap where the minimum is known and else the loss, the lowest so
-                far for a descent that chooses everything by itself.
+                unless given, the gap where the minimum is known and else the loss, at the answer
+                so far for a descent that chooses everything by itself.
         """
         drawing: Drawing = pictures().plot_runs([self], measure=measure)
         return drawing
