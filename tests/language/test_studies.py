@@ -16,7 +16,7 @@ import zotune
 from tests.instrument import parse_config
 from tests.language.conftest import REAL_DATA, SMALL, made, needs_minilm, needs_real_data
 from zotune.cli import main
-from zotune.cli.run_command import loaders
+from zotune.cli.next_command import loaders
 from zotune.errors import CheckpointError, ConfigError
 from zotune.language import export_run, load_classifier
 from zotune.language.preparation import prepare

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from zotune.cli import main
-from zotune.cli.run_command import RunRequest, _introduce, _launch
+from zotune.cli.run_command import _introduce, _launch
+from zotune.cli.run_request import RunRequest
 from zotune.study import Study, load_study, studyfile
 from zotune.study.shape import Shape
 from zotune.study.studyfile import StudyError, parse_document, shipped_studies

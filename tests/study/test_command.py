@@ -14,7 +14,8 @@ from rich.console import Console
 import zotune
 from tests.instrument import plain_study
 from zotune.cli import main
-from zotune.cli.run_command import RunRequest, _conclude, _direct, _drawn
+from zotune.cli.run_command import _conclude, _direct, _drawn
+from zotune.cli.run_request import RunRequest
 from zotune.cli.summary import Summary
 from zotune.study.launch import Launch
 

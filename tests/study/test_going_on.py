@@ -19,8 +19,8 @@ from tests.study.small import SMALL, invoke, written
 from zotune.callbacks import sync
 from zotune.callbacks.spool import Spool
 from zotune.cli import main
-from zotune.cli.run_command import RunRequest
-from zotune.cli.run_command import _resume as resume_command
+from zotune.cli.next_command import resume_command
+from zotune.cli.run_request import RunRequest
 from zotune.objectives import complete_problem
 from zotune.study import load_study
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,24 +16,21 @@ from rich.console import Console
 from zotune.callbacks.artifacts import REPORT
 from zotune.callbacks.session import ending_later
 from zotune.cli.group import INTERRUPTED
+from zotune.cli.next_command import next_command, resume_command
+from zotune.cli.run_request import RunRequest, kept_under
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
-from zotune.core.names import DIVERGED
 from zotune.core.processes import signals_held, unwrapped_interrupts
-from zotune.core.ranking import ABOVE
 from zotune.core.settings import label
 from zotune.errors import ConfigError
-from zotune.objectives import PROBLEMS
 from zotune.results.checkpoints import launch_of
 from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.live import Display, Lines, LiveTable, current, duration
-from zotune.study.model import STORAGE, Study, load_study
-from zotune.study.points import over_weights
+from zotune.study.model import Study, load_study
 from zotune.study.quiet import answer_kept, silence
 from zotune.study.reaching import LOCAL, require_cluster
 from zotune.study.running import (
-    STORE,
     Outcome,
     curves,
     known_store,
@@ -41,47 +38,10 @@ from zotune.study.running import (
     store_of,
     with_store,
 )
-from zotune.study.studyfile import SUFFIXES, StudyError, read_document, shipped_studies
 from zotune.study.totals import hints, total_lines
 from zotune.tune.plugins import import_own
 
 DONE, SOME_FAILED = 0, 1
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """What was typed."""
-
-    study: str
-    settings: Sequence[str] = ()
-    smoke: bool = False
-    tracking_uri: str | None = None
-    storage: Path = Path(STORAGE)
-    address: str | None = None
-    resume: str | None = None
-    """A launch's id, "" for the newest unfinished one, None for a new launch."""
-    budget: int | None = None
-    trials: int | None = None
-    """With resume: what a new launch, which goes on from the old one, has more of."""
-    total: int | None = None
-    """What all trials together may spend; with resume like budget."""
-    only: str | None = None
-    """With resume and budget: go on with the best trial alone."""
-    system_metrics: bool = False
-    """Whether the load of this machine is recorded in MLflow."""
-    as_json: bool = False
-    report: bool = True
-    """Whether a figure is drawn and a report written at the end."""
-    imports: Sequence[str] = ()
-    """Files and modules of the user's, which register what the study names."""
-
-    @property
-    def extends(self) -> bool:
-        """Whether a new launch goes on from an old one."""
-        more = (self.budget, self.trials, self.only)
-        return any(one is not None for one in more) or (
-            self.total is not None and self.resume is not None
-        )
 
 
 def run(request: RunRequest) -> int:
@@ -102,7 +62,7 @@ def run(request: RunRequest) -> int:
     else:
         _direct(summary, drawn, request, console)
     if outcome.interrupted:
-        again = _resume(request, outcome.launch)
+        again = resume_command(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
         return INTERRUPTED
     return SOME_FAILED if outcome.results.errors else DONE
@@ -128,7 +88,7 @@ def _summary(request: RunRequest, console: Console) -> Summary:
                 outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             if launch is not None:
-                _say(console, f"interrupted. To go on: {_resume(request, launch)}")
+                _say(console, f"interrupted. To go on: {resume_command(request, launch)}")
             raise
     summary = Summary.of(outcome)
     for trial in summary.failed:
@@ -156,7 +116,7 @@ def _launch(request: RunRequest) -> AbstractContextManager[Launch]:
             f"--resume continues a launch as it was, and refuses --set {request.settings[0]}; "
             "leave it out, or start a new launch"
         )
-    name = _kept_under(request)
+    name = kept_under(request)
     if request.extends:
         return extended_launch(
             name,
@@ -168,20 +128,6 @@ def _launch(request: RunRequest) -> AbstractContextManager[Launch]:
             total=request.total,
         )
     return old_launch(name, request.storage, request.resume or None)
-
-
-def _kept_under(request: RunRequest) -> str:
-    return _name(request.study) + ("-smoke" if request.smoke else "")
-
-
-def _name(study: str) -> str:
-    """The name under which a study keeps its launches, even if its file has gone since."""
-    try:
-        return str(read_document(study).data.get("name", study))
-    except StudyError:
-        if Path(study).suffix in SUFFIXES and not Path(study).is_file():
-            raise
-        return study
 
 
 def _introduce(launch: Launch, console: Console) -> None:
@@ -319,7 +265,7 @@ def _direct(summary: Summary, drawn: Drawn, request: RunRequest, console: Consol
     for line in _places(request, outcome, drawn):
         _say(console, line)
     if not outcome.interrupted and not _all_failed(outcome):
-        _say(console, f"next: {_next(request, summary)}")
+        _say(console, f"next: {next_command(request, summary)}")
 
 
 def _trials(count: int) -> str:
@@ -365,80 +311,6 @@ def _places(request: RunRequest, outcome: Outcome, drawn: Drawn) -> list[str]:
     else:
         later = f"; later: {again}"
     return [f"page: {page}", f"report: {made}{later}"]
-
-
-def _next(request: RunRequest, summary: Summary) -> str:
-    """What a person would type now: run what failed in full, or ask the other question."""
-    outcome, words = summary.outcome, ["zotune", "run", request.study, *_imports(request)]
-    if request.smoke:
-        return f"{shlex.join(words)}  # the study at its full size"
-    if smaller := _smaller_steps(summary):
-        given = [s for s in request.settings if not s.startswith(("space.eta=", "fixed.eta="))]
-        words += [word for setting in [*given, smaller] for word in ("--set", setting)]
-        return f"{shlex.join(words)}  # every trial ended above its start: smaller steps"
-    if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
-        taken = ["zotune", "export", str(from_here(outcome.launch.folder)), "-o", "model"]
-        return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
-    given = [word for setting in request.settings for word in ("--set", setting)]
-    study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
-    if "eta" not in study.space and tuned in shipped_studies():
-        words[2] = tuned
-        return f"{shlex.join([*words, *given])}  # whether tuned steps turn it around"
-    if "eta" not in study.space:
-        steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
-        searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
-        return f"{shlex.join(searched)}  # whether a tuned step turns it around"
-    end = "weights()" if over_weights(study.problem) else "best_x"
-    folder = str(from_here(outcome.launch.folder))
-    point = f"import zotune; print(zotune.load_run({json.dumps(folder)}).{end})"
-    return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
-
-
-def _smaller_steps(summary: Summary) -> str:
-    """A tenth and a hundredth of the least step, where no trial has ended below its start."""
-    trials = [trial for trial in summary.trials if trial.has_loss]
-    if not trials or not all(ABOVE in t.remarks or DIVERGED in t.status for t in trials):
-        return ""
-    tried = summary.outcome.launch.study.space.get("eta", [])
-    if not isinstance(tried, list) or not all(isinstance(eta, int | float) for eta in tried):
-        return ""
-    least = min(tried, default=0)
-    return f"space.eta=[{least / 100:g},{least / 10:g}]" if least > 0 else ""
-
-
-def loaders(study: Study) -> str:
-    """What loads the exports of a study's trials, as the export itself will say."""
-    problems = [study.configuration(point).problem for point in study.trials]
-    every = [PROBLEMS[problem["name"]].settings_of(problem) for problem in problems]
-    return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
-
-
-def _imports(request: RunRequest) -> list[str]:
-    return [word for place in request.imports for word in ("--import", place)]
-
-
-def _resume(request: RunRequest, launch: Launch) -> str:
-    from zotune.callbacks.stores import without_credentials
-
-    words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
-    if request.storage != Path(STORAGE):
-        words += ["--storage", str(request.storage)]
-    if request.address:
-        words += ["--address", request.address]
-    if request.tracking_uri:
-        store = str(launch.notes.get(STORE, request.tracking_uri))
-        words += ["--tracking-uri", without_credentials(store)]
-    return shlex.join([*words, "--resume", launch.id])
-
-
-def _study_words(request: RunRequest, launch: Launch) -> list[str]:
-    """The study as it was typed, unless its launches are kept under another name."""
-    try:
-        typed = _kept_under(request) == launch.study.name
-    except StudyError:
-        typed = False
-    smoke = ["--smoke"] if request.smoke else []
-    return [request.study, *smoke] if typed else [launch.study.name]
 
 
 def _say(console: Console, line: str) -> None:

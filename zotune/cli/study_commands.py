@@ -116,7 +116,8 @@ def run_command(**typed: Any) -> None:
 
     unrecorded = typed["tracking_uri"] == NOWHERE
     with nullcontext() if unrecorded else started_early():  # beside the imports
-        from zotune.cli.run_command import RunRequest, run
+        from zotune.cli.run_command import run
+        from zotune.cli.run_request import RunRequest
 
         code = run(RunRequest(**typed))
     sys.exit(code)

@@ -1,0 +1,93 @@
+"""Commands that a person would type after a launch, ready to be pasted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+from zotune.callbacks.stores import without_credentials
+from zotune.cli.run_request import RunRequest, kept_under
+from zotune.cli.summary import Summary
+from zotune.core.folders import from_here
+from zotune.core.names import DIVERGED
+from zotune.core.ranking import ABOVE
+from zotune.objectives import PROBLEMS
+from zotune.study.launch import Launch
+from zotune.study.model import STORAGE, Study
+from zotune.study.points import over_weights
+from zotune.study.running import STORE
+from zotune.study.studyfile import StudyError, shipped_studies
+
+
+def next_command(request: RunRequest, summary: Summary) -> str:
+    """What a person would type now: run what failed in full, or ask the other question."""
+    outcome, words = summary.outcome, ["zotune", "run", request.study, *_imports(request)]
+    if request.smoke:
+        return f"{shlex.join(words)}  # the study at its full size"
+    if smaller := _smaller_steps(summary):
+        given = [s for s in request.settings if not s.startswith(("space.eta=", "fixed.eta="))]
+        words += [word for setting in [*given, smaller] for word in ("--set", setting)]
+        return f"{shlex.join(words)}  # every trial ended above its start: smaller steps"
+    if PROBLEMS[outcome.launch.study.problem["name"]].settings is not None:
+        taken = ["zotune", "export", str(from_here(outcome.launch.folder)), "-o", "model"]
+        return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
+    given = [word for setting in request.settings for word in ("--set", setting)]
+    study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
+    if "eta" not in study.space and tuned in shipped_studies():
+        words[2] = tuned
+        return f"{shlex.join([*words, *given])}  # whether tuned steps turn it around"
+    if "eta" not in study.space:
+        steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
+        searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
+        return f"{shlex.join(searched)}  # whether a tuned step turns it around"
+    end = "weights()" if over_weights(study.problem) else "best_x"
+    folder = str(from_here(outcome.launch.folder))
+    point = f"import zotune; print(zotune.load_run({json.dumps(folder)}).{end})"
+    return f"{shlex.join(['python', '-c', point])}  # the best trial's point"
+
+
+def _smaller_steps(summary: Summary) -> str:
+    """A tenth and a hundredth of the least step, where no trial has ended below its start."""
+    trials = [trial for trial in summary.trials if trial.has_loss]
+    if not trials or not all(ABOVE in t.remarks or DIVERGED in t.status for t in trials):
+        return ""
+    tried = summary.outcome.launch.study.space.get("eta", [])
+    if not isinstance(tried, list) or not all(isinstance(eta, int | float) for eta in tried):
+        return ""
+    least = min(tried, default=0)
+    return f"space.eta=[{least / 100:g},{least / 10:g}]" if least > 0 else ""
+
+
+def loaders(study: Study) -> str:
+    """What loads the exports of a study's trials, as the export itself will say."""
+    problems = [study.configuration(point).problem for point in study.trials]
+    every = [PROBLEMS[problem["name"]].settings_of(problem) for problem in problems]
+    return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
+
+
+def _imports(request: RunRequest) -> list[str]:
+    return [word for place in request.imports for word in ("--import", place)]
+
+
+def resume_command(request: RunRequest, launch: Launch) -> str:
+    """What continues a launch."""
+    words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
+    if request.storage != Path(STORAGE):
+        words += ["--storage", str(request.storage)]
+    if request.address:
+        words += ["--address", request.address]
+    if request.tracking_uri:
+        store = str(launch.notes.get(STORE, request.tracking_uri))
+        words += ["--tracking-uri", without_credentials(store)]
+    return shlex.join([*words, "--resume", launch.id])
+
+
+def _study_words(request: RunRequest, launch: Launch) -> list[str]:
+    """The study as it was typed, unless its launches are kept under another name."""
+    try:
+        typed = kept_under(request) == launch.study.name
+    except StudyError:
+        typed = False
+    smoke = ["--smoke"] if request.smoke else []
+    return [request.study, *smoke] if typed else [launch.study.name]
