@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import platform
 import re
 import secrets
 import shlex
@@ -13,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +32,7 @@ from zotune.callbacks.spool import (
 from zotune.callbacks.stores import database_of, resolve_uri, scheme_of, without_credentials
 from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
+from zotune.core.provenance import versions
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -103,18 +101,6 @@ def describe(place: Path | None, name: str, about: Mapping[str, Any]) -> dict[st
     given = {key: value for key, value in about.items() if value is not None}
     own = {"launch_id": launch, "time": time.time_ns() // 10**6, "versions": versions()}
     return {**found, **own, **given}
-
-
-def versions() -> dict[str, str]:
-    """What a launch ran on: packages, Python and the machine."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    found |= {"system": platform.system(), "cpus": str(os.cpu_count())}
-    for package in ("zotune", "ray", "mlflow", "torch"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
 
 
 def page_of_launch(folder: Path) -> str:

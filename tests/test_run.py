@@ -348,6 +348,20 @@ def test_a_checkpoint_of_another_run_is_not_returned_as_this_one_s(
         minimize(**asked | changes)
 
 
+def test_a_run_and_its_checkpoint_say_what_they_were_made_with(tmp_path: Path) -> None:
+    """What its bits depend on beside its configuration."""
+    file = tmp_path / "run.safetensors"
+    run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0], budget=20, checkpoint=file)
+    assert run.provenance["torch"] == torch.__version__
+    assert run.provenance["threads"] == str(torch.get_num_threads())
+    assert run.provenance["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
+    assert {"zotune", "python", "ray", "mlflow", "machine"} <= run.provenance.keys()
+    assert zotune.load_run(file).provenance == run.provenance
+    other = zotune.minimize(lambda x: (x**4).sum(), [1.0, 2.0], budget=20)
+    differ = {key for key in run.provenance if run.provenance[key] != other.provenance[key]}
+    assert differ == {"code"}
+
+
 def test_the_code_of_a_function_is_the_same_in_every_process() -> None:
     """Functions inside it have addresses, and sets an order, that differ between processes."""
     script = (

@@ -43,6 +43,7 @@ def test_a_launch_keeps_its_study_and_what_became_of_it(tmp_path: Path) -> None:
         launch.record(INTERRUPTED)
     record = json.loads((launch.folder / "launch.json").read_text())
     assert (record["id"], record["state"]) == (launch.id, "interrupted")
+    assert {"zotune", "torch", "ray", "mlflow", "python", "machine"} <= record["versions"].keys()
     with old_launch("mine", tmp_path, None) as again:
         assert again.study == STUDY
         assert again.folder == launch.folder

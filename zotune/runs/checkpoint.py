@@ -18,6 +18,7 @@ from torch import Tensor
 from zotune.config import Config
 from zotune.core.budget import Ledger
 from zotune.core.curve import Curve
+from zotune.core.provenance import provenance
 from zotune.core.state import LaneState, State
 from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError
@@ -59,6 +60,7 @@ def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
             "minimum": loop.minimum,
             "smoothness_estimated": loop.estimates_smoothness,
             "chosen": loop.chosen(state),
+            "provenance": provenance(loop.objective),
         }
         | loop.iterate.notes(),
     }

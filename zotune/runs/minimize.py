@@ -30,7 +30,7 @@ from zotune.objectives import (
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run, run_of
-from zotune.runs.sources import Factory, Source, bound_to, require_portable
+from zotune.runs.sources import Factory, Source, bound_to, require_sendable
 from zotune.runs.stopping import Stop, end_of
 from zotune.runs.watching import StepWatcher
 from zotune.runs.workers import serve, workers_here
@@ -118,7 +118,7 @@ def minimize(
     count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
     make = partial(as_objective, objective, x0, failures, data, array=array, metrics=metrics)
     if count:
-        require_portable(objective, metrics)
+        require_sendable(objective, metrics)
     with ExitStack() as open_:
         workers, start = None, partial(workers_here, count, partial(_first, make), worker)
         if count and isinstance(objective, Factory):

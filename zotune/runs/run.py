@@ -15,6 +15,7 @@ from zotune.core.curve import above, rows_on_grid
 from zotune.core.grid import budget_grid
 from zotune.core.names import RUNNING
 from zotune.core.pictures import pictures
+from zotune.core.provenance import provenance
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
 from zotune.iterates import WeightsReader
@@ -55,6 +56,8 @@ class Run:
     """Evaluations without a finite value: inf, NaN, or an exception named in ``failures``."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """What the run has chosen and why, where that was left to it."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """What it was made with: versions, machine, threads, CPU capability, hash of the function."""
     read_weights: WeightsReader | None = None
     """Reads the last weights of a model's run, or the best."""
 
@@ -210,6 +213,7 @@ def run_at(path: Path) -> Run:
         minimum=notes["minimum"],
         smoothness_estimated=notes.get("smoothness_estimated", False),  # format 1 may not say
         chosen=chosen,
+        provenance=notes.get("provenance", {}),  # of older ones nothing is known
         read_weights=reader,
         **end,
     )
@@ -223,6 +227,7 @@ def run_of(loop: Loop, state: State, end: Mapping[str, Any]) -> Run:
         minimum=loop.minimum,
         smoothness_estimated=loop.estimates_smoothness,
         chosen=loop.chosen(state),
+        provenance=provenance(loop.objective),
         read_weights=loop.iterate.weights_reader(),
         **end,
     )

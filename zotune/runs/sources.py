@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from zotune.clusters.portable import require_portable
 from zotune.core.code import code_of
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.objectives import Objective, dtype_name, objective, positive_int
@@ -94,24 +94,10 @@ class Source:
         return objective(fn, dim, device=device, name=self.name)
 
 
-def require_portable(*parts: Any) -> None:
-    """Refuse what cannot be sent to a worker, in one line and before one is started.
-
-    Modules are not tried: they can be sent, and may be large.
-    """
-    from ray import cloudpickle
-
-    for part in parts:
-        if isinstance(part, nn.Module | WeightsObjective):
-            continue
-        try:
-            cloudpickle.dumps(part)  # type: ignore[no-untyped-call]
-        except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
-            first = str(error).partition("\n")[0]
-            raise ConfigError(
-                f"this function cannot be sent to a worker: {first}; open files, connections and "
-                "locks in the function itself, or once in each worker with zotune.factory(make)"
-            ) from error
+def require_sendable(target: Any, *others: Any) -> None:
+    """Refuse what cannot be sent to a worker; modules can be, and may be large."""
+    large = isinstance(target, nn.Module | WeightsObjective)
+    require_portable(*([] if large else [target]), *others)
 
 
 def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 from zotune.core.files import write_whole
 from zotune.core.folders import written_by_others
 from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE, RUNNING, STUDY_FILE
+from zotune.core.provenance import versions
 from zotune.errors import ZotuneError
 from zotune.objectives import PROBLEMS
 from zotune.study.defaults import BEFORE_CHOICES, LAUNCH_FORMAT, completed, defaults_of
@@ -77,6 +78,7 @@ def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
     check_storage(launch)
     with _locked(launch.folder):
         notes |= {"started": datetime.now(UTC).isoformat(), "pid": os.getpid()}
+        notes["versions"] = versions()
         notes["defaults"] = defaults_of(study.problem["name"])
         launch = launch.record(RUNNING, **notes)
         write_whole(launch.folder / STUDY_FILE, study.to_yaml(complete=True).encode())
