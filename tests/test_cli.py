@@ -48,6 +48,13 @@ def test_list_shows_one_kind_alone() -> None:
     assert list(kinds) == ["block sizes"]
 
 
+def test_every_cell_is_one_line() -> None:
+    """A table of the site would end at a second."""
+    entries = json.loads(CliRunner().invoke(main, ["list", "--json"]).output)
+    cells = [cell for rows in entries.values() for row in rows for cell in row.values()]
+    assert [cell for cell in cells if "\n" in cell] == []
+
+
 def test_list_as_json_names_everything_that_is_registered() -> None:
     entries = json.loads(CliRunner().invoke(main, ["list", "--json"]).output)
     named = {kind: [entry["name"] for entry in rows] for kind, rows in entries.items()}

@@ -62,7 +62,7 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             for b in BLOCK_SIZES.values()
         ],
         "settings": [
-            {"name": name, "default": _default(field), "what it is": field.description or ""}
+            {"name": name, "default": _default(field), "what it is": _line(field.description)}
             for name, field in Config.model_fields.items()
             if name not in NOT_TYPED
         ],
@@ -84,6 +84,11 @@ def of_kind(kind: str) -> dict[str, list[dict[str, str]]]:
     words = {name.replace(" ", ""): name for name in tables}
     name = words[one_of("kind", kind.replace(" ", "").lower(), words)]
     return {name: tables[name]}
+
+
+def _line(text: str | None) -> str:
+    """A docstring as one line: a table on the site would end at a second."""
+    return " ".join((text or "").split())
 
 
 def _default(field: FieldInfo) -> str:
