@@ -156,12 +156,12 @@ def test_a_slow_store_is_waited_for_as_long_as_it_takes_something(
     session = a_session(tmp_path / "first", gate.uri)
     session.look()
     wait_for(lambda: read_json(tmp_path / "first" / "delivered.json").get("offset"))
-    gate.before_batch = lambda number: bool(time.sleep(0.8))
+    gate.before_batch = lambda number: bool(time.sleep(3))
     many = [{"trial": f"t{n}", "time": 1000 + n} for n in range(2, 10)]
     session.write(trial | record for trial in many for record in (STARTED, POINTS))
     session.write([{"kind": "closed", "time": 2000}])
     with caplog.at_level(logging.WARNING, "zotune"):
-        session.finish(4)
+        session.finish(20)  # far more than one batch needs, and less than eight of them
     assert [record.message for record in caplog.records] == [
         "MLflow: waiting for the store to take 16 curve points of 8 trials"
     ]
