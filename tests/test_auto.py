@@ -500,6 +500,30 @@ def annotated(x: npt.NDArray[np.float64]) -> float:
     return float((x**2).sum())
 
 
+def bowl_in_single_precision(x: np.ndarray) -> float:
+    """Ill-conditioned, evaluated as networks are."""
+    w = np.logspace(0, 2, len(x), dtype=np.float32)
+    return float((w * (x.astype(np.float32) - np.float32(1)) ** 2).sum())
+
+
+@pytest.mark.parametrize(("d", "blocks", "left"), [(300, 4, 0.1), (30, 12, 1e-6), (30, 40, 1e-12)])
+def test_functions_in_single_precision_are_descended_as_those_in_double(
+    d: int, blocks: int, left: float
+) -> None:
+    run = zotune.minimize(bowl_in_single_precision, np.zeros(d), budget=blocks * (d + 1))
+    assert run.best_loss < left * bowl_in_single_precision(np.zeros(d))
+
+
+def test_a_function_of_which_a_part_is_rounded_is_descended() -> None:
+    """Kinks, and a price in double precision, so that values do not look rounded."""
+
+    def f(x: np.ndarray) -> float:
+        return bowl_in_single_precision(np.clip(x, 0, 3)) + 0.05 * float(x @ x)
+
+    run = zotune.minimize(f, np.zeros(30), budget=20 * 31)
+    assert run.best_loss < 1.7  # the minimum is 1.48
+
+
 @pytest.mark.parametrize("function", [of_arrays, annotated])
 def test_a_function_written_for_numpy_gets_numpy(function: Any) -> None:
     assert zotune.minimize(function, [1.0, 2.0], budget=60).best_loss < 1e-8

@@ -37,7 +37,7 @@ from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 
-VERSION = 3
+VERSION = 4
 """Of the points that are asked for. Raise it with every change that asks for others: values told to
 one version mean nothing to another."""
 STARTS = 3

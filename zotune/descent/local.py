@@ -6,7 +6,7 @@ import numpy as np
 
 from zotune.descent.gradients import Measured, central, forward, telling
 from zotune.descent.linesearch import Accepted, search
-from zotune.descent.noise import belied, differs, rounding_noise
+from zotune.descent.noise import belied, differs, finds_rounding
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 MEMORY = 100
@@ -16,6 +16,10 @@ FRUGAL = 30
 FEW = 5
 """Up to this dimension the pairs know all directions soon, and how the others are scaled matters
 little: one power of the diagonal, and the shorter γ (which small budgets have too)."""
+TINY = 1e-3
+"""A share of the step that a quasi-Newton direction asks for, below which slopes are doubted."""
+COARSE = 1e-2
+"""Share of the reach over which differences tell where values are rounded to single precision."""
 EPS = np.finfo(float).eps
 
 
@@ -177,14 +181,17 @@ class QuasiNewton:
         self._is_frugal = o.left < FRUGAL * (o.dim + 1)
         self._looks_for_noise = self._is_frugal
         self._is_central, self._stalls = False, 0
+        self._knows_rounding = o.noise > 0
 
     def begin(self, m: Measured | None) -> Stage[None]:
         """Measure the gradient at the start, unless that was done, and scale the first step."""
         o, x, reach = self.o, self.x, self.reach
         if m is None and self._is_frugal:
-            m = yield from forward(o, x, self.f, 1e-6 * sized(x, reach), np.ones_like(x))
+            h = COARSE * reach if o.noise else 1e-6 * sized(x, reach)
+            m = yield from forward(o, x, self.f, h, np.ones_like(x))
         elif m is None:
-            m = yield from telling(o, x, self.f, 1e-4 * sized(x, reach), 1e-2 * reach)
+            h = COARSE * reach if o.noise else 1e-4 * sized(x, reach)
+            m = yield from telling(o, x, self.f, h, COARSE * reach)
         self._m = m
         self._is_uniform = self._is_frugal and bool(np.isnan(m.diagonal).all())
         if self._is_uniform:
@@ -211,6 +218,10 @@ class QuasiNewton:
                     return True
             self.x, self.f = step.x, step.f
         self._looks_for_noise = False
+        doubted = step is not None and step.length < TINY and not self._knows_rounding
+        if doubted and (yield from self._find_rounding(everywhere=True)):
+            yield from self.begin(None)  # what was measured before was rounding
+            return False
         small = gained <= 1e-9 * max(abs(self._start - self.f), 10 * EPS * abs(self.f))
         self._stalls = self._stalls + 1 if small else 0
         if step is None or self._stalls >= 2:
@@ -232,7 +243,7 @@ class QuasiNewton:
         """Central differences where one-sided ones vanish; the end where these do, too."""
         if self._is_central:
             return True
-        self.o.noise = yield from self._rounding()
+        yield from self._find_rounding()
         self._is_central = True
         yield from self._measure_centrally()
         return False
@@ -244,8 +255,7 @@ class QuasiNewton:
         if o.is_noisy:
             return True
         if not before:
-            measured = yield from self._rounding()
-            o.noise = measured if measured > 1e3 * EPS * abs(self.f) else 0.0
+            yield from self._find_rounding()
         elif self._stalls >= 3:
             return True
         self._is_central = True
@@ -262,16 +272,19 @@ class QuasiNewton:
             return
         o, x, f = self.o, self.x, self.f
         h = 2 * np.sqrt(o.rounding(f) / self._bend)
-        h = np.clip(h, 1e-9 * typical(x), (1e-2 if o.noise else 1e-5) * typical(x))
+        longest = 1e-2 * np.maximum(typical(x), 0.1 * self.reach) if o.noise else 1e-5 * typical(x)
+        h = np.clip(h, 1e-9 * typical(x), longest)
         self._m = yield from forward(o, x, f, h, -g)
 
     def _measure_centrally(self) -> Stage[None]:
         radius = coarse(self.o, self.x, self.f, self._bend)
         self._m = yield from central(self.o, self.x, self.f, radius)
 
-    def _rounding(self) -> Stage[float]:
-        """How much values around x are rounded."""
-        return (yield from rounding_noise(self.o, self.x, sized(self.x, self.reach), self.rng))
+    def _find_rounding(self, *, everywhere: bool = False) -> Stage[bool]:
+        """Whether values around x are rounded more than double precision does."""
+        self._knows_rounding, size = True, sized(self.x, self.reach)
+        looked = finds_rounding(self.o, self.x, self.f, size, self.rng, everywhere=everywhere)
+        return (yield from looked)
 
     def _remember(self, diagonal: Vector) -> None:
         """Begin with a memory that has this diagonal, and no pairs."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, forward, other_side, telling
-from zotune.descent.local import FRUGAL, sized
+from zotune.descent.gradients import Measured, central, forward, other_side, telling
+from zotune.descent.local import COARSE, FRUGAL, sized
+from zotune.descent.noise import finds_rounding
 from zotune.descent.oracle import Oracle, Stage, Vector
 from zotune.descent.ruggedness import Rough, ruggedness
 
@@ -33,6 +34,8 @@ def look(o: Oracle, x: Vector, f: float, reach: Vector, rng: np.random.Generator
     if o.left < FRUGAL * (o.dim + 1):
         return (yield from glance(o, x, f, reach, h, rng))
     m = yield from telling(o, x, f, h, 1e-2 * reach)
+    if o.is_single and (yield from finds_rounding(o, x, f, sized(x, reach), rng)):
+        m = yield from central(o, x, f, COARSE * reach)
     at = rng.permutation(o.dim)[:COORDINATES]
     return m, (yield from ruggedness(o, x, f, m, reach, at))
 
@@ -47,6 +50,9 @@ def glance(
     if not o.repeats and (yield from is_noisy(o, x, f, 1)):
         return None, None
     m = yield from forward(o, x, f, h, np.ones_like(x))
+    if o.is_single and (yield from finds_rounding(o, x, f, sized(x, reach), rng)):
+        h = COARSE * reach
+        m = yield from forward(o, x, f, h, np.ones_like(x))
     at = rng.permutation(o.dim)[:few]
     yield from other_side(o, x, f, h, m, at)
     rough = yield from ruggedness(o, x, f, m, reach, at)

@@ -13,7 +13,11 @@ import numpy as np
 
 from zotune.descent.oracle import Oracle, Spent, Stage, Vector
 
-POINTS = 7
+POINTS, SPACINGS = 7, (1e-8, 1e-6, 1e-4)
+COSTS = POINTS * len(SPACINGS)
+"""Points on a line, at distances of these shares of its size; what all of them cost."""
+ROUNDED = 1e3
+"""Units in the last place from which on rounding counts."""
 LOOKS = 8
 CERTAIN = 3.0
 """Standard deviations by which an answer must be better than the start."""
@@ -23,17 +27,33 @@ BELIED = 0.01
 """A first step that changes f by less than this share of its promise: noise is looked for."""
 
 
-def rounding_noise(o: Oracle, x: Vector, size: Vector, rng: np.random.Generator) -> Stage[float]:
-    """The standard deviation of f's noise from 7 to 21 values close by; 0 where none is seen."""
-    along = rng.choice([-1.0, 1.0], o.dim) * size
-    for spacing in (1e-8, 1e-6, 1e-4):
+def finds_rounding(
+    o: Oracle,
+    x: Vector,
+    f: float,
+    size: Vector,
+    rng: np.random.Generator,
+    *,
+    everywhere: bool = False,
+) -> Stage[bool]:
+    """Whether values are rounded more than double precision does; the oracle keeps how much.
+
+    7 to 21 values close by. ``everywhere``: also at larger distances where the smallest shows
+    none, as only a part of f may be rounded.
+    """
+    along, least = rng.choice([-1.0, 1.0], o.dim) * size, ROUNDED * np.finfo(float).eps * abs(f)
+    o.noise = 0.0
+    for spacing in SPACINGS:
         points = o.inside(x + spacing * np.arange(POINTS)[:, None] * along)
         values = yield from o.values(points)
         if not np.isfinite(values).all():
-            return 0.0
+            break
         if len(np.unique(values)) > POINTS // 2:
-            return from_table(values)
-    return 0.0
+            measured = from_table(values)
+            o.noise = measured if measured > least else 0.0
+            if o.noise or not everywhere:
+                break
+    return o.noise > 0
 
 
 def from_table(values: Vector) -> float:

@@ -37,12 +37,18 @@ class Oracle:
         self.best, self.best_x = np.inf, x0
         self.noise = 0.0
         """Standard deviation of f at one point, as far as it is known."""
+        self._all_single, self._told = True, 0
         self.is_noisy = False
         """Whether values at one point were seen to differ."""
         self.answer: tuple[Vector, float] | None = None
         """The point of a noisy function and its value, which is not the luckiest one."""
         self.repeats = False
         """Whether a value counts only when it came twice, for functions with rare outliers."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether values are rounded to single precision: all that were told are such numbers."""
+        return self._all_single and self._told > FEW
 
     def inside(self, x: Points) -> Points:
         """The projection onto the box."""
@@ -65,7 +71,10 @@ class Oracle:
             raise Spent
         self.left -= len(points)
         told = np.asarray((yield points), dtype=np.float64)
-        return np.where(np.isfinite(told), told, np.inf)
+        values = np.where(np.isfinite(told), told, np.inf)
+        self._all_single = self._all_single and bool((values.astype(np.float32) == values).all())
+        self._told += len(values)
+        return values
 
     def _repeated(self, points: Points) -> Stage[Vector]:
         """Values that came twice, or that lie amid those of their block."""

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.noise import belied, differs
+from zotune.descent.noise import COSTS, belied, differs, finds_rounding
 from zotune.descent.oracle import Oracle, Stage, Vector
+
+FINE, COARSE = 1e-6, 1e-2
+"""Radius of differences, beside the size of a coordinate; where values are rounded, at most."""
+WORTH = 5
+"""Rounding is looked for where so many times its cost is left."""
 
 
 def orthogonal(rng: np.random.Generator, d: int, q: int) -> Vector:
@@ -21,6 +26,17 @@ def turned(o: Oracle, x: Vector, u: Vector, h: float) -> Vector:
     """
     outside = (x + h * u > o.high) | (x + h * u < o.low)
     return np.where(outside, -u, u) if outside.any() else u
+
+
+def radius(o: Oracle, x: Vector, f: float, log_l: float | None) -> float:
+    """Over which f changes by more than it is rounded, as far as that is known."""
+    size = max(1.0, float(np.linalg.norm(x) / np.sqrt(o.dim)))
+    if not (o.is_single or o.noise):
+        return FINE * size
+    if log_l is None or not np.isfinite(f):
+        return COARSE * size
+    error = o.noise or float(np.finfo(np.float32).eps) * abs(f)
+    return size * float(np.clip(2 * np.sqrt(error / np.exp(log_l)), 0.01 * COARSE, COARSE))
 
 
 def subspace(
@@ -47,12 +63,13 @@ def subspace(
         if len(pool) < q:
             pool = orthogonal(rng, d, min(d, max(q, 64)))
         u, pool = pool[:q], pool[q:]
-        h = 1e-6 * max(1.0, float(np.linalg.norm(x)) / np.sqrt(d))
+        was_single = o.is_single
+        h = radius(o, x, f, log_l)
         u = turned(o, x, u, h)
         values = yield from o.values(o.inside(x + h * u))
         v = np.where(np.isfinite(values), values - (f if np.isfinite(f) else 0.0), 0.0) / h
         norm = float(np.linalg.norm(v))
-        if norm == 0:
+        if norm == 0 or o.is_single != was_single:  # rounding was measured, if anything
             continue
         g = v @ u
         t = reach / norm if log_l is None else float(np.exp(-log_l))
@@ -66,6 +83,9 @@ def subspace(
                 o.is_noisy = yield from differs(o, x, f, (o.inside(x + h * u)[at], values[at]))
                 if o.is_noisy:
                     return x, f
+                if o.left > WORTH * COSTS:
+                    size = np.full(d, h / FINE)
+                    yield from finds_rounding(o, x, f, size, rng, everywhere=True)
             looks_for_noise = False
             bend = 2 * (value - f + t * norm**2) / (t * norm) ** 2
             if value < f:
