@@ -158,11 +158,13 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
     trials = f"{_trials(study.size)} of {study.budget} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
     importing = threading.Thread(target=_import_for_report, daemon=True)
+    if request.report:
+        importing.start()
     with displayed(console, title):
         try:
             return run_launch(
                 launch,
-                callbacks=_callbacks(launch, request, importing),
+                callbacks=_callbacks(launch, request),
                 address=request.address,
                 resume=request.resume is not None and not request.extends,
             )
@@ -179,23 +181,19 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
 
 
 def _import_for_report() -> None:
-    """What the end of a launch needs and takes seconds, while its trials start."""
-    for module in ("pandas", "matplotlib.figure", "zotune.reporting.figures"):
+    """What the end of a launch needs and takes seconds, behind Tune, while Ray starts."""
+    for module in ("ray.tune", "pandas", "matplotlib.figure", "zotune.reporting.figures"):
         with suppress(Exception):  # whoever needs it is told
             import_module(module)
 
 
-def _callbacks(
-    launch: Launch, request: RunRequest, importing: threading.Thread
-) -> Iterator[object]:
+def _callbacks(launch: Launch, request: RunRequest) -> Iterator[object]:
     """What watches the launch, made when Ray has been started: it needs Tune's slow import."""
     from zotune.callbacks import Progress
 
     yield Progress()
     watched = request.system_metrics or None
     yield from curves(launch.study, known_store(launch), system_metrics=watched)
-    if request.report:
-        importing.start()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic, sleep
 from typing import Any
 
 from zotune.clusters.tokens import own_token, set_variables
@@ -19,6 +20,8 @@ LOCAL = "local"
 ATTEMPTS = 3
 """Starts of Ray on a machine that is too busy for the 30 seconds that it allows itself."""
 TOO_SLOW = "timed out during startup"
+STARTS_WITHIN, LOOK = 30.0, 0.02
+"""Seconds that Ray allows itself for its start, and between two looks at it."""
 SILENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -65,7 +68,8 @@ def own_ray(*, cpus: int | None = None) -> Iterator[None]:
         if ray.is_initialized():
             yield
             return
-        with own_token(), few_processes(), started(LOCAL, cpus=cpus, **own_options()):
+        options = own_options()
+        with own_token(), few_processes(), seen_at_once(), started(LOCAL, cpus=cpus, **options):
             yield
 
 
@@ -118,6 +122,42 @@ def few_processes() -> Iterator[None]:
     finally:
         for name, method in replaced.items():
             setattr(Node, name, method)
+
+
+@contextmanager
+def seen_at_once() -> Iterator[None]:
+    """Go on as soon as a starting Ray has its node; Ray itself looks once a second.
+
+    What a later Ray no longer has is passed over.
+    """
+    from ray._private import services
+
+    looked = services.__dict__.get("get_node")
+    if looked is None:
+        yield
+        return
+
+    def get_node(gcs_address: str, node_id: str) -> Any:
+        with suppress(Exception):  # Ray's own look tells what is wrong
+            _wait_for_node(gcs_address, node_id)
+        return looked(gcs_address, node_id)
+
+    services.get_node = get_node
+    try:
+        yield
+    finally:
+        services.get_node = looked
+
+
+def _wait_for_node(gcs_address: str, node_id: str) -> None:
+    """Wait until a node is known, or for as long as Ray would."""
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    client, deadline = GcsClient(address=gcs_address), monotonic() + STARTS_WITHIN
+    while monotonic() < deadline:
+        if any(known.hex() == node_id for known in client.get_all_node_info()):
+            return
+        sleep(LOOK)
 
 
 def own_options() -> dict[str, Any]:
