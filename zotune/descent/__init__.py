@@ -10,6 +10,7 @@ What it does follows from the dimension d, the budget and the first values:
   by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
   (``newton``); rugged ones are smoothed first (``smoothing``). Where a descent has converged and
   budget is left, a wider search begins at the best point, and another descent after it;
+- functions that are rounded, to single precision say, are measured over larger distances;
 - noisy functions are descended by their kind of noise: with differences over larger distances where
   it is mild (``filtering``), by smoothing with larger populations where it is loud, and as
   deterministic ones with doubtful values asked again where only some values are outliers. The last
