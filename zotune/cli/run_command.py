@@ -155,7 +155,9 @@ def skipped_lines(study: Study) -> list[str]:
 def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
     study = launch.study
     most = "" if study.total is None else f", {study.total} in all"
-    trials = f"{_trials(study.size)} of {study.budget} {study.count} each{most}"
+    rows = study.config["replicates"]
+    each = f"{rows} × {study.budget}" if rows > 1 else f"{study.budget}"
+    trials = f"{_trials(study.size)} of {each} {study.count} each{most}"
     title = f"{study.name}: {trials}, launch {launch.id}"
     importing = threading.Thread(target=_import_for_report, daemon=True)
     if request.report:
