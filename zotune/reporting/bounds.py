@@ -47,9 +47,6 @@ MEASURES = {
 RECORDED = {NONCONVEX: "grad_norm2", STOCHASTIC: "average_loss"}
 """What it is computed from, where functions may be without it."""
 
-COVERED = ("theory", "sqrt-decay")
-"""Steps that a theorem is about."""
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -78,7 +75,7 @@ def bound_of(series: Configuration) -> Bound:
     config = series.config
     if series.last("gap") is None:
         raise NoBoundError("f* is not known, so no bound can be drawn")
-    if config.get("step") not in COVERED:  # which spares building the problem
+    if not _is_covered(config):  # which spares building the problem
         raise NoBoundError(
             "the theorems are about the step size of the theory (step: theory with eta: 1; "
             "sqrt-decay through mini-batches), and these runs took another"
@@ -123,6 +120,12 @@ def _facts(series: Configuration) -> Objective | Recorded:
     if gamma is None or L is None or dim is None or given:
         return _objective(problem)
     return Recorded(int(dim), L, gamma)
+
+
+def _is_covered(config: Mapping[str, Any]) -> bool:
+    """Whether a theorem is about the step that was taken, on some problem."""
+    step, eta = config.get("step"), config.get("eta")
+    return step == "sqrt-decay" or (step == "theory" and eta in (None, 1))
 
 
 def regime_of(objective: Objective | Recorded) -> str:
