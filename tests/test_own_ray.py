@@ -8,9 +8,18 @@ from typing import Any
 
 import pytest
 import ray
+from ray._private import services
 from ray._private.node import Node
 
-from zotune.clusters.own_ray import ATTEMPTS, LOCAL, NOT_NEEDED, few_processes, started
+from zotune.clusters.own_ray import (
+    ATTEMPTS,
+    LOCAL,
+    NOT_NEEDED,
+    _wait_for_node,
+    few_processes,
+    seen_at_once,
+    started,
+)
 from zotune.core.processes import children
 from zotune.errors import ZotuneError
 
@@ -61,3 +70,23 @@ def test_a_ray_that_starts_too_slowly_is_tried_again_and_leaves_no_process(
             started(LOCAL).__enter__()
     assert [process.wait() for process in begun] == [-9] * failures
     assert not {process.pid for process in begun} & set(children())
+
+
+def test_a_node_that_is_there_is_seen_at_the_first_look(
+    shared_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missed(seconds: float) -> None:
+        raise AssertionError("the node was not seen")
+
+    monkeypatch.setattr("zotune.clusters.own_ray.sleep", missed)
+    here = ray.get_runtime_context()
+    _wait_for_node(here.gcs_address, here.get_node_id())
+    with pytest.raises(AssertionError, match="was not seen"):
+        _wait_for_node(here.gcs_address, "0" * 56)
+
+
+def test_ray_looks_in_its_own_way_afterwards() -> None:
+    before = services.get_node
+    with seen_at_once():
+        assert services.get_node is not before
+    assert services.get_node is before
