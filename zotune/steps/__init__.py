@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING
 
@@ -174,9 +175,9 @@ class StepRule:
                 "declares none; give step='constant' with eta, or register it with moments"
             )
 
-    @property
+    @cached_property
     def entry(self) -> Step:
-        """The rule itself."""
+        """The rule itself; steps ask for it one by one."""
         return STEPS[self.name]
 
     @property
