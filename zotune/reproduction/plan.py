@@ -85,6 +85,9 @@ EXPERIMENTS = (
     Experiment("updates-convex", (*FIFTH, "problem.samples=200"), beyond=True),
     Experiment("updates-nonconvex", FIFTH, beyond=True),
     Experiment("updates-stochastic", (*FIFTH, "problem.samples=1000"), beyond=True),
+    Experiment("updates-tuned", FIFTH, beyond=True),
+    Experiment("updates-convex-tuned", (*FIFTH, "problem.samples=200"), beyond=True),
+    Experiment("updates-nonconvex-tuned", FIFTH, beyond=True),
 )
 
 
