@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
 from zotune.core.names import CHARGED, CHARGED_BEFORE, GAMMA_KEY, LOOKED, MINIMUM_KEY
-from zotune.core.settings import flat
+from zotune.core.settings import flat, label
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -125,7 +125,7 @@ def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ())
     Tune tells what it has drawn itself; ``axes`` are further keys that the trials differ in.
     """
     named = {**_known(settings), **searched_by(trial, settings, axes)}
-    return without_credentials(_words(named) or str(trial))[:KEY_LENGTH]
+    return without_credentials(label(named) or str(trial))[:KEY_LENGTH]
 
 
 def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
@@ -141,7 +141,7 @@ def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()
         more = {key: value for key, value in searched.items() if key != "replicate"}
     else:
         more = {key: searched[key] for key in ("update",) if key in searched}
-    return without_credentials(_words({**known, **more}))[:KEY_LENGTH]
+    return without_credentials(label({**known, **more}))[:KEY_LENGTH]
 
 
 def searched_by(
@@ -156,17 +156,6 @@ def searched_by(
 
 def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: settings[key] for key in ("estimator", "q") if key in settings}
-
-
-def _words(named: Mapping[str, Any]) -> str:
-    """Settings as a person says them: an estimator and an update by their names alone."""
-    parts = []
-    for key, value in named.items():
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        if isinstance(value, Mapping) and "rule" in value:
-            text = str(value["rule"])
-        parts.append(text if key in ("estimator", "update") else f"{key}={text}")
-    return " ".join(parts)
 
 
 def last_line(error: str) -> str:

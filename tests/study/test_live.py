@@ -126,6 +126,15 @@ def test_a_trial_is_named_with_the_searched_options_of_its_problem(
     assert ended == {"1": "avg q=1 problem.seed=4: done, loss 3 ± 0.5"}
 
 
+def test_a_trial_is_named_with_the_update_and_the_step_where_these_are_searched(
+    tmp_path: Path,
+) -> None:
+    folder = launched(tmp_path / "launch", update=["sgd", "nesterov"], step=["auto", "theory"])
+    one = on_problem(1, 3.0, folder)
+    one.config |= {"update": "nesterov", "step": "auto"}
+    assert snapshot([one], 9).ended == {"1": "avg q=1 nesterov step=auto: done, loss 3 ± 0.5"}
+
+
 def test_a_trial_is_named_without_options_of_its_problem_that_do_not_differ(
     tmp_path: Path,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from zotune.claims.claim import LARGEST, SMALLEST, Claim
 from zotune.claims.runs import Point
+from zotune.core import settings
 from zotune.errors import ConfigError, nearest
 
 
@@ -59,9 +60,7 @@ def searched(points: Sequence[Point]) -> list[str]:
 
 def label(point: Point, points: Sequence[Point]) -> str:
     """A configuration for a person, by the settings in which it differs: ``align q=100``."""
-    keys = searched(points)
-    rest = [f"{k}={point.get(k)}" for k in keys if k != "estimator"]
-    return " ".join([*([str(point["estimator"])] if "estimator" in keys else []), *rest])
+    return settings.label({key: point.get(key) for key in searched(points)})
 
 
 def _single(side: str, conditions: Mapping[str, Any], points: Sequence[Point]) -> int:

@@ -42,11 +42,22 @@ def setting(config: Any, key: str) -> Any:
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """Settings for a person: ``avg q=10 eta=2``."""
-    rest = [f"{key}={short(value)}" for key, value in settings.items() if key != "estimator"]
-    return " ".join([*([str(settings["estimator"])] if "estimator" in settings else []), *rest])
+    """Settings for a person, an estimator and an update by their names alone.
+
+    >>> label({"q": 10, "estimator": "avg", "eta": 2.0, "update": "adam"})
+    'avg q=10 eta=2 adam'
+    """
+    first = [key for key in settings if key == "estimator"]
+    rest = [key for key in settings if key != "estimator"]
+    return " ".join(_word(key, settings[key]) for key in first + rest)
+
+
+def _word(key: str, value: Any) -> str:
+    return short(value) if key in ("estimator", "update") else f"{key}={short(value)}"
 
 
 def short(value: Any) -> str:
-    """A value in few characters."""
+    """A value in few characters; a rule by its name."""
+    if isinstance(value, Mapping) and "rule" in value:
+        return str(value["rule"])
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -111,9 +111,9 @@ class _Sums:
 
     def _add_losses(self, trial: Any, last: Mapping[str, Any], end: str) -> None:
         """Add a trial's losses, and the line of one that has ended."""
-        loss, options = last.get("loss"), _options_of(trial)
-        named = trial_label(trial.config, options)
-        which = repr([setting(trial.config, key) for key in options])
+        loss, searched = last.get("loss"), _searched_by(trial)
+        named = trial_label(trial.config, searched)
+        which = repr([setting(trial.config, key) for key in searched if key.startswith(PROBLEM)])
         if loss is not None:
             _keep_best(self.lowest, which, last.get("best_loss", loss), named)
             self.measure = "loss" if last.get("gap") is None else "gap"
@@ -167,24 +167,23 @@ def _remarks(last: Mapping[str, Any]) -> list[str]:
     return remarks(last["loss"], last.get("start_loss"), estimated)
 
 
-def _options_of(trial: Any) -> tuple[str, ...]:
-    """The options of the problem that the trial's study searches; none of a trial without one."""
+def _searched_by(trial: Any) -> tuple[str, ...]:
+    """What the trial's study searches; nothing of a trial without one."""
     place = getattr(trial, "path", None)
-    return _searched_options(Path(place).parent / STUDY_FILE) if place else ()
+    return _searched_in(Path(place).parent / STUDY_FILE) if place else ()
 
 
 @cache
-def _searched_options(file: Path) -> tuple[str, ...]:
-    """Those with several values in the study of a launch's folder: Tune's trials do not tell."""
+def _searched_in(file: Path) -> tuple[str, ...]:
+    """Keys with several values in the study of a launch's folder: Tune's trials do not tell."""
     if not file.is_file():
         return ()
     space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space") or {}
-    several = (key for key, axis in space.items() if not isinstance(axis, list) or len(axis) > 1)
-    return tuple(key for key in several if key.startswith(PROBLEM))
+    return tuple(k for k, axis in space.items() if not isinstance(axis, list) or len(axis) > 1)
 
 
-def trial_label(config: Mapping[str, Any], options: Iterable[str] = ()) -> str:
-    """A trial for a person, with those options of its problem."""
-    keys = ("estimator", "q", "eta", *options, "replicate")
+def trial_label(config: Mapping[str, Any], searched: Iterable[str] = ()) -> str:
+    """A trial for a person, with what its study searches."""
+    keys = dict.fromkeys(("estimator", "q", "eta", *searched, "replicate"))
     point = {key: setting(config, key) for key in keys}
     return label({key: value for key, value in point.items() if value is not None})
