@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from http.client import HTTPException, RemoteDisconnected
 from urllib.parse import urlsplit
 
@@ -43,7 +45,7 @@ def require_answer(uri: str) -> None:
 def ask(address: str, seconds: float) -> None:
     """Request a page; raises OSError where no answer comes."""
     try:
-        urllib.request.urlopen(address, timeout=seconds).close()
+        urllib.request.urlopen(address, timeout=seconds, context=_trusted()).close()
     except urllib.error.HTTPError as answer:
         answer.close()
     except urllib.error.URLError as error:
@@ -53,6 +55,17 @@ def ask(address: str, seconds: float) -> None:
         raise
     except (HTTPException, ValueError):
         return  # an answer that we cannot read, or an address that only MLflow can
+
+
+def _trusted() -> ssl.SSLContext:
+    """The certificates that MLflow trusts; a server would log every greeting that we broke off."""
+    path, context = os.environ.get("MLFLOW_TRACKING_SERVER_CERT_PATH"), ssl.create_default_context()
+    if path:
+        with suppress(OSError):  # of a file without certificates, which MLflow tells
+            context.load_verify_locations(**{"capath" if os.path.isdir(path) else "cafile": path})
+    if os.environ.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in ("1", "true"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _reach(address: str, port: int) -> None:

