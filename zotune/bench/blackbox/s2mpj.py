@@ -15,8 +15,8 @@ from zotune.errors import ConfigError
 
 EVERY, FEW = 5, 20
 """Up to this dimension there are many problems, and every fifth is taken."""
-EXPENSIVE = ("DIAMON", "DMN", "BAmL1SPLS", "FBRAIN3LS")
-"""A tenth of a second to seconds an evaluation: left out."""
+EXPENSIVE = ("DIAMON", "DMN", "BAmL1SPLS", "FBRAIN3LS", "VESUVIOULS")
+"""Up to seconds an evaluation, or a gradient: left out."""
 UNBOUNDED = {"HIMMELBH": -1.0}
 """Unbounded below: judged by the local minimum that CUTEst states; what is lower counts too."""
 
