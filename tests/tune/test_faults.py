@@ -173,7 +173,9 @@ DRIVER = """
     results = tuner.fit()
     assert not results.errors, results.errors
     runs = {r.config["q"]: zotune.load_run(r) for r in results}
-    print([(q, runs[q].x.tolist(), runs[q].rows, runs[q].state.ledger) for q in sorted(runs)])
+    for q, run in sorted(runs.items()):
+        rows = [{key: row[key] for key in row if key != "seconds"} for row in run.rows]
+        print(q, run.x.tolist(), rows, run.state.ledger)
 """
 
 
@@ -202,8 +204,9 @@ def test_a_killed_driver_is_restored_and_every_curve_is_the_undisturbed_one(tmp_
         for arguments in (("killed", "restore"), ("undisturbed", "start"))
     ]
     assert outputs[0].returncode == 0, outputs[0].stderr
-    assert outputs[0].stdout == outputs[1].stdout
-    assert outputs[0].stdout.startswith("[(1, [[")
+    restored, undisturbed = (output.stdout.splitlines() for output in outputs)
+    assert [a == b for a, b in zip(restored, undisturbed, strict=True)] == [True, True]
+    assert restored[0].startswith("1 [[")
 
 
 CLUSTER = """
