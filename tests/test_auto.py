@@ -325,6 +325,20 @@ def test_a_deterministic_function_is_asked_for_one_value_twice_at_few_blocks() -
     assert len(asked) - len(set(asked)) <= 1  # the start
 
 
+@pytest.mark.parametrize("deviation", [0.01, 0.05, 0.2])
+def test_an_answer_to_noise_stays_while_wider_searches_have_none_better(deviation: float) -> None:
+    """A run that is stopped by its seconds at any moment has not lost what it had found."""
+    f, bowl = noisy_bowl(deviation, 6)
+    descent = Descent(np.zeros(6), 400)
+    losses = [bowl(descent.x)]
+    while not descent.done:
+        descent.tell([f(x) for x in descent.ask()])
+        losses.append(bowl(descent.x))
+    lowest = np.minimum.accumulate(losses)
+    assert min(losses) < losses[0] / 3
+    assert (np.array(losses) <= lowest + 4 * deviation).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_where_noise_hides_everything_the_start_is_kept(seed: int) -> None:
     rng = np.random.default_rng(seed)
