@@ -22,7 +22,7 @@ from zotune.config import parse_config
 from zotune.core.state import State
 from zotune.descent import VERSION, Descent
 from zotune.descent.local import Memory
-from zotune.errors import ConfigError, ObjectiveError
+from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.loop import Loop
 from zotune.loop.auto import WRITTEN
 from zotune.runs.checkpoint import load_loop, save_loop
@@ -408,6 +408,40 @@ def test_a_target_or_a_time_ends_a_run_and_says_so() -> None:
     late = zotune.minimize(banana, [-1.2, 1.0], budget=2000, seconds=0.0, target=-1.0)
     assert (late.status, late.spent, late.success) == ("stopped", 1, False)
     assert late.message == "0 seconds were over"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"replicates": 2}, {"estimator": "avg", "q": 1, "update": "sgd"}, {"estimator": "align"}],
+    ids=str,
+)
+def test_the_curve_of_a_run_that_is_stopped_ends_where_it_stopped(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.safetensors"
+    wanted = {"target": 0.5, "metrics": {"first": lambda x: float(x[0])}}
+    run = zotune.minimize(
+        lambda x: float(((x - 1) ** 2).sum()),
+        np.zeros(5),
+        budget=4000,
+        checkpoint=file,
+        **wanted,
+        **settings,
+    )
+    for seen in (run, zotune.load_run(file)):
+        last = seen.rows[-1]
+        assert (last["status"], last["evaluations"]) == ("stopped", run.spent)
+        assert last["best_loss"] == run.best_loss <= 0.5
+        assert last["first"] > 0
+        assert [row["status"] for row in seen.rows[:-1]] == ["running"] * (len(seen.rows) - 1)
+    assert f"loss {run.rows[-1]['loss']:.6g}" in repr(run)
+
+
+def test_a_budget_below_what_a_checkpoint_has_spent_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    zotune.minimize(banana, [-1.2, 1.0], budget=60, checkpoint=file)
+    with pytest.raises(ZotuneError, match=r"has spent, \d+ evaluations, got 40; raise"):
+        zotune.minimize(banana, [-1.2, 1.0], budget=40, checkpoint=file)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,18 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: zotune.trainable(lambda x: f(x) if LOCK else 0, dim=2),
         "cannot be sent to a worker: cannot pickle '_thread.lock' object; open files, connections",
     ),
+    "a measure that no run has": (
+        lambda: minimize()().plot(measure="best-loss"),
+        "measure 'best-loss' is not known (did you mean 'best_loss'?); known: ",
+    ),
+    "a gap to an unknown minimum": (
+        lambda: minimize()().plot(measure="gap"),
+        "measure 'gap' is not known; known: best_loss, ",
+    ),
+    "a figure as text": (
+        lambda: minimize()().plot().save_as("curve.txt"),
+        "a figure's name must end in .png, .svg, .pdf or another kind that matplotlib writes",
+    ),
     "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
 }
 COMMANDS = {
