@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zotune.reporting.axes import tick
+from zotune.reporting.axes import label_few_decades, tick
 from zotune.reporting.drawing import LABELS, Drawing, Mark, number, panels, styled
 from zotune.reporting.figures import step_label
 from zotune.results.configurations import Configuration, measure_of, panels_of
@@ -45,6 +45,8 @@ def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawin
         plain = FuncFormatter(lambda value, _: tick(value))
         bar = figure.colorbar(shown, ax=axes, label=f"final {LABELS[measure]}", format=plain)
         bar.ax.tick_params(labelsize="small")
+        if low > 0 and high > low:
+            label_few_decades([bar.ax], high / low)
         figure.supxlabel("q, directions a step", fontsize="medium")
         figure.supylabel(step_label(known), fontsize="medium")
     drawing.notes.append(
