@@ -20,7 +20,6 @@ from zotune.study.points import over_weights
 from zotune.study.running import STORE
 from zotune.study.studyfile import StudyError, shipped_studies
 
-
 RAISED = re.compile(r"((?:\w+\.)*)([A-Za-z_]\w*):")
 """The type of an exception, with its module, in front of what it says."""
 BUGS = {"AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError"}
