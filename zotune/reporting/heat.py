@@ -91,6 +91,18 @@ def _cells(some: Sequence[Configuration], values: Sequence[float], x: Labels, y:
     return cells
 
 
+def _written(value: float) -> str:
+    """A number in a cell, with two digits.
+
+    >>> _written(14231.0), _written(0.3761), _written(1.44e-7)
+    ('14,000', '0.38', '1.4e-7')
+    """
+    rounded = float(f"{value:.2g}")
+    if 1e-3 <= rounded < 1e6:
+        return tick(rounded)
+    return f"{rounded:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
 def _panel(
     drawing: Drawing,
     axis: Axes,
@@ -110,7 +122,7 @@ def _panel(
     known = np.argwhere(np.isfinite(cells))
     for row, column in known if cells.size <= WRITTEN else []:
         dark = norm(cells[row, column]) < 0.5
-        text = f"{cells[row, column]:.2g}"
+        text = _written(cells[row, column])
         colour = "white" if dark else "black"
         axis.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", size=7)
     said = [
