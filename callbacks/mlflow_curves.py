@@ -22,6 +22,7 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.core.names import CURVE_KEY
+from zotune.errors import ConfigError
 from zotune.tune.curve_requests import ask_for_curves, stop_asking
 
 logger = logging.getLogger("zotune")
@@ -83,6 +84,8 @@ class MLflowCurves(Callback):
         wait: float = 60.0,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
+        if experiment is not None and not isinstance(experiment, str):
+            raise ConfigError(f"experiment must be a name, got {experiment!r}")
         self._uri = resolve_uri(tracking_uri)
         self._about: dict[str, Any] = {
             "tracking_uri": without_credentials(self._uri),

@@ -253,7 +253,7 @@ class Delivery:
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
         if group := started.get("group"):
-            of_launch = f"{group} of {self.about['launch_id']}"
+            of_launch = f"{self.about['launch_id'][-4:]} {group}"  # pages cut off what is long
             tags |= {GROUP_TAG: group, LAUNCH_GROUP_TAG: of_launch}
         if self.about.get("nested"):
             tags["mlflow.parentRunId"] = self._summary(client)

@@ -22,7 +22,7 @@ from zotune.config import parse_config
 from zotune.core.state import State
 from zotune.descent import VERSION, Descent
 from zotune.descent.local import Memory
-from zotune.errors import ConfigError, ObjectiveError
+from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.loop import Loop
 from zotune.loop.auto import WRITTEN
 from zotune.runs.checkpoint import load_loop, save_loop
@@ -325,6 +325,20 @@ def test_a_deterministic_function_is_asked_for_one_value_twice_at_few_blocks() -
     assert len(asked) - len(set(asked)) <= 1  # the start
 
 
+@pytest.mark.parametrize("deviation", [0.01, 0.05, 0.2])
+def test_an_answer_to_noise_stays_while_wider_searches_have_none_better(deviation: float) -> None:
+    """A run that is stopped by its seconds at any moment has not lost what it had found."""
+    f, bowl = noisy_bowl(deviation, 6)
+    descent = Descent(np.zeros(6), 400)
+    losses = [bowl(descent.x)]
+    while not descent.done:
+        descent.tell([f(x) for x in descent.ask()])
+        losses.append(bowl(descent.x))
+    lowest = np.minimum.accumulate(losses)
+    assert min(losses) < losses[0] / 3
+    assert (np.array(losses) <= lowest + 4 * deviation).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_where_noise_hides_everything_the_start_is_kept(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -394,6 +408,40 @@ def test_a_target_or_a_time_ends_a_run_and_says_so() -> None:
     late = zotune.minimize(banana, [-1.2, 1.0], budget=2000, seconds=0.0, target=-1.0)
     assert (late.status, late.spent, late.success) == ("stopped", 1, False)
     assert late.message == "0 seconds were over"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"replicates": 2}, {"estimator": "avg", "q": 1, "update": "sgd"}, {"estimator": "align"}],
+    ids=str,
+)
+def test_the_curve_of_a_run_that_is_stopped_ends_where_it_stopped(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.safetensors"
+    wanted = {"target": 0.5, "metrics": {"first": lambda x: float(x[0])}}
+    run = zotune.minimize(
+        lambda x: float(((x - 1) ** 2).sum()),
+        np.zeros(5),
+        budget=4000,
+        checkpoint=file,
+        **wanted,
+        **settings,
+    )
+    for seen in (run, zotune.load_run(file)):
+        last = seen.rows[-1]
+        assert (last["status"], last["evaluations"]) == ("stopped", run.spent)
+        assert last["best_loss"] == run.best_loss <= 0.5
+        assert last["first"] > 0
+        assert [row["status"] for row in seen.rows[:-1]] == ["running"] * (len(seen.rows) - 1)
+    assert f"loss {run.rows[-1]['loss']:.6g}" in repr(run)
+
+
+def test_a_budget_below_what_a_checkpoint_has_spent_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    zotune.minimize(banana, [-1.2, 1.0], budget=60, checkpoint=file)
+    with pytest.raises(ZotuneError, match=r"has spent, \d+ evaluations, got 40; raise"):
+        zotune.minimize(banana, [-1.2, 1.0], budget=40, checkpoint=file)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import zotune
@@ -180,6 +181,60 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: zotune.trainable(lambda x: f(x) if LOCK else 0, dim=2),
         "cannot be sent to a worker: cannot pickle '_thread.lock' object; open files, connections",
     ),
+    "a measure that no run has": (
+        lambda: minimize()().plot(measure="best-loss"),
+        "measure 'best-loss' is not known (did you mean 'best_loss'?); known: ",
+    ),
+    "a gap to an unknown minimum": (
+        lambda: minimize()().plot(measure="gap"),
+        "measure 'gap' is not known; known: best_loss, ",
+    ),
+    "a figure as text": (
+        lambda: minimize()().plot().save_as("curve.txt"),
+        "a figure's name must end in .png, .svg, .pdf or another kind that matplotlib writes",
+    ),
+    "a function of x and data": (
+        minimize(lambda x, data: 0.0, [1.0]),
+        "must take one vector: missing a required argument: 'data'; with data=…, it is called fn(x",
+    ),
+    "a function of nothing": (minimize(lambda: 0.0, [1.0]), "must take one vector: too many pos"),
+    "a lowest point for the lowest value": (
+        lambda: zotune.objective(f, 2, optimum=[0, 0]),  # type: ignore[arg-type]
+        "optimum must be a number, the lowest value of the function, got [0, 0]",
+    ),
+    "points of whole numbers": (
+        lambda: zotune.objective(f, 2, dtype=torch.int64),
+        "dtype must be one of torch.float16, torch.bfloat16, torch.float32 and torch.float64, got",
+    ),
+    "None told": (asked(values=[None]), "tell needs numbers, one a point, got [None]"),
+    "a trainable's budget in quotes": (
+        lambda: zotune.trainable(f, dim=2, budget="10"),
+        "budget must be a number, got '10'",
+    ),
+    "an experiment by its number": (
+        lambda: zotune.callbacks.MLflowCurves(experiment=3),  # type: ignore[arg-type]
+        "experiment must be a name, got 3",
+    ),
+    "a decorator without a name": (
+        lambda: zotune.objectives.register(f),  # type: ignore[arg-type]
+        "the name of a problem must be letters, digits, '-', '_' and '.', got <function f",
+    ),
+    "blanks in the name of an estimator": (
+        lambda: zotune.estimators.register("my own", formula="")(f),
+        "the name of an estimator must be letters, digits, '-', '_' and '.', got 'my own'",
+    ),
+    "an estimator of v alone": (
+        lambda: zotune.estimators.register("alone", formula="")(f),
+        "estimator 'alone' must be a function of v and block: too many positional arguments",
+    ),
+    "a folder for a study": (lambda: zotune.load_study("."), "a study is a name or a .yaml file"),
+    "a capital letter": (minimize(update="Adam"), "did you mean 'adam'?"),
+    "another spelling of evaluations": (minimize(count="Evaluations"), "mean 'evaluations'?"),
+    "a name without quotes": (study(name=12), "name must be text, got 12; put it in quotes"),
+    "bounds of another dimension": (
+        study(problem={"name": "quadratic", "dim": 10}, fixed={"bounds": [[0, 0], [1, 1]]}),
+        "bounds must be one number or 10, one a coordinate, got 2",
+    ),
     "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
 }
 COMMANDS = {
@@ -196,6 +251,11 @@ COMMANDS = {
     "run smoke --resume nothing": "no launch 'nothing' of smoke",
     "run smoke --budget 5": "need --resume; a new launch takes --set budget=…",
     "run smoke --tracking-uri file:///store": "use sqlite:///mlflow.db, an http(s) server",
+    "run .": "a study is a name or a .yaml file, got the folder .",
+    "run latin.yaml": "latin.yaml is not text in UTF-8 (byte 8); save it as such",
+    "run narrow.yaml": "narrow.yaml:5: bounds must be one number or 10, one a coordinate, got 2",
+    "run capital.yaml": "capital.yaml:5: scheduler 'ASHA' is not known (did you mean 'asha'?)",
+    "run smoke --import folder": "--import folder is a folder; give a .py file in it",
     "report nothing": "there is no tracking store at",
     "ui nothing": "run a study here first, or give --tracking-uri",
     "export nothing -o model": "give a launch's or a trial's folder",
@@ -228,6 +288,11 @@ def test_a_command_that_is_wrong_starts_nothing_and_says_why(
     (tmp_path / "bad.yaml").write_text("name: mine\nproblem: {name: quadratic\nbudget: 10\n")
     (tmp_path / "typo.yaml").write_text("name: m\nproblem: quadratic\nbuget: 1\nspace: {q: [1]}\n")
     (tmp_path / "syntax.py").write_text("def f(:\n")
+    (tmp_path / "latin.yaml").write_bytes(b"name: m\xff\n")
+    plain = "name: m\nproblem: {name: quadratic, dim: 10}\nbudget: 100\nspace: {q: [1]}\n"
+    (tmp_path / "narrow.yaml").write_text(f"{plain}fixed: {{bounds: [[0, 0], [1, 1]]}}\n")
+    (tmp_path / "capital.yaml").write_text(f"{plain}scheduler: ASHA\n")
+    (tmp_path / "folder").mkdir()
     before = set(tmp_path.iterdir())
     done = CliRunner().invoke(main, shlex.split(line))
     assert done.exit_code == 2

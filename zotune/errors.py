@@ -38,7 +38,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as ``" (did you mean 'align'?)"``, or nothing where no name is near."""
     names = list(known)
     shortened = [each for each in names if len(each) > 2 and name.startswith(each)]
-    close = shortened or get_close_matches(name, names, n=1, cutoff=0.6)
+    same = [each for each in names if each.lower() == name.lower()]
+    close = same or shortened or get_close_matches(name, names, n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

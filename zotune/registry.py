@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
-from zotune.errors import DuplicateNameError, unknown
+from zotune.errors import ConfigError, DuplicateNameError, unknown
 
 T = TypeVar("T")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def require_name(kind: str, name: object) -> None:
+    """Refuse a name that files, labels and the command line could not hold."""
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise ConfigError(
+            f"the name of {article} {kind} must be letters, digits, '-', '_' and '.', got "
+            f'{name!r}; write register("my-{kind.replace(" ", "-")}", …)'
+        )
 
 
 def summary_of(code: object) -> str:
@@ -39,12 +51,17 @@ class Registry(Mapping[str, T]):
 
     def add(self, name: str, entry: T) -> T:
         """Register ``entry``; a name is given once."""
+        self.require_new(name)
+        self._entries[name] = entry
+        return entry
+
+    def require_new(self, name: str) -> None:
+        """Refuse a name that cannot be one, or that is taken."""
+        require_name(self.kind, name)
         if name in self._entries:
             raise DuplicateNameError(
                 f"{self.kind} {name!r} is registered already; choose another name"
             )
-        self._entries[name] = entry
-        return entry
 
     def __getitem__(self, name: str) -> T:
         entries = self._all()

@@ -143,6 +143,15 @@ def test_extras_are_those_that_the_package_declares() -> None:
     assert "test" not in found
 
 
+def test_the_command_that_installs_an_extra_is_not_broken_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "missing", lambda extra="": ["x"])
+    advice = machine.extras().advice
+    assert "pip install 'zotune[bench]'" in advice
+    assert len(advice) <= 80 - 24  # beside two columns
+
+
 def test_a_token_is_found_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "token: none" in services.ray().found
     (tmp_path / ".ray").mkdir()

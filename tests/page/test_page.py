@@ -301,6 +301,22 @@ def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> Non
     assert groups(view_state(replace(contents, named_groups=True))) == ["zotune.group_of_launch"]
 
 
+@pytest.mark.usefixtures("shared_ray")
+def test_groups_of_several_launches_begin_with_what_tells_launches_apart(
+    store: str, tmp_path: Path
+) -> None:
+    """The page cuts off what is long, and estimator and q stand in the names of the runs, too."""
+    study = plain_study(**STUDY | {"budget": 80, "space": {"q": [1, 40]}})
+    study.run(tracking_uri=store, storage_path=tmp_path)
+    client = open_client(store)
+    (experiment,) = client.search_experiments(filter_string="name = 'looked-at'")
+    tags = [run.data.tags for run in trial_runs(client, [experiment.experiment_id])]
+    assert len(tags) == 2
+    for tag in tags:
+        told = f"{tag[LAUNCH_TAG][-4:]} {tag['zotune.group']}"
+        assert tag["zotune.group_of_launch"] == told
+
+
 def groups(state: dict[str, Any]) -> list[str]:
     """What a page groups its runs by."""
     return [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]

@@ -248,6 +248,23 @@ def test_the_heat_map_has_the_lowest_end_of_each_q_and_step_and_no_more_than_the
     assert sum(map(len, said.values())) == len(series) == 16
 
 
+@pytest.mark.parametrize("high", [0.45, 0.7, 3.0, 40.0])
+def test_the_colours_of_a_heat_map_are_named_by_plain_numbers(high: float) -> None:
+    def ended(q: int, eta: float, loss: float) -> Configuration:
+        row = {"spent": 9, "loss": loss, "loss_std": 0.0}
+        points = pd.DataFrame({"spent": [0, 9], "loss": [high, loss], "loss_std": 0.0})
+        config = {"estimator": "align", "q": q, "eta": eta}
+        return Configuration((Trial(f"{q}", "", "exhausted", config, row, lambda: Course(points)),))
+
+    drawing = heat_map([ended(1, 1.0, 0.38), ended(10, 1.0, high), ended(1, 2.0, 0.4)])
+    drawing.figure.canvas.draw()
+    bar = drawing.figure.axes[-1].yaxis
+    low, top = drawing.figure.axes[-1].get_ylim()
+    labels = [*bar.get_ticklabels(), *bar.get_ticklabels(minor=True)]
+    shown = [one.get_text() for one in labels if low <= one.get_position()[1] <= top]
+    assert [float(text) for text in shown if text]
+
+
 def test_the_setting_that_decides_is_said_to_matter_most() -> None:
     pytest.importorskip("optuna")
 

@@ -85,6 +85,28 @@ def test_a_study_names_what_a_file_of_mine_registers(own_file: Path, tmp_path: P
     assert entry["loss"] == alone.rows[-1]["loss"]
 
 
+@pytest.mark.usefixtures("shared_ray")
+@pytest.mark.parametrize(
+    ("raises", "advised"),
+    [("ArithmeticError('no convergence')", True), ("NameError('oops')", False)],
+)
+def test_where_a_function_of_mine_raises_it_is_said_how_such_points_are_rejected(
+    raises: str, advised: bool, own_file: Path, tmp_path: Path
+) -> None:
+    broken = f"def shifted(x):\n    if x[0] != 0:\n        raise {raises}\n    return x - 1\n"
+    (tmp_path / "shifting.py").write_text(broken, encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(json.dumps(STUDY | {"space": {"q": [2]}}))
+    told = ["run", str(tmp_path / "own.yaml"), "--import", str(own_file)]
+    told += ["--tracking-uri", "none", "--storage", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 1, done.output
+    advice = (
+        "if the function fails at some points, zotune.objective(…, failures=(ArithmeticError,)) in "
+        f"{own_file} rejects them and the trial goes on"
+    )
+    assert ("rejects them" in done.output, advice in done.output) == (advised, advised)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_an_estimated_smoothness_is_told_in_tables_reports_and_verdicts(

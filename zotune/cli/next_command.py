@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -18,6 +19,25 @@ from zotune.study.model import STORAGE, Study
 from zotune.study.points import over_weights
 from zotune.study.running import STORE
 from zotune.study.studyfile import StudyError, shipped_studies
+
+RAISED = re.compile(r"((?:\w+\.)*)([A-Za-z_]\w*):")
+"""The type of an exception, with its module, in front of what it says."""
+BUGS = {"AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError"}
+"""Exceptions that every point raises: rejecting them would find nothing."""
+
+
+def rejecting(request: RunRequest, summary: Summary) -> str:
+    """How trials go on past what a function of the user's raises; empty where nothing is."""
+    found = [RAISED.match(trial.error) for trial in summary.failed] if request.imports else []
+    foreign = [one[2] for one in found if one and not one[1].startswith(("zotune.", "ray."))]
+    raised = sorted({name for name in foreign if name not in BUGS})
+    if not raised:
+        return ""
+    named = f"({', '.join(raised)}{',' * (len(raised) == 1)})"
+    return (
+        f"if the function fails at some points, zotune.objective(…, failures={named}) in "
+        f"{' or '.join(request.imports)} rejects them and the trial goes on"
+    )
 
 
 def next_command(request: RunRequest, summary: Summary) -> str:

@@ -16,7 +16,7 @@ from rich.console import Console
 from zotune.callbacks.artifacts import REPORT
 from zotune.callbacks.session import ending_later
 from zotune.cli.group import INTERRUPTED
-from zotune.cli.next_command import next_command, resume_command
+from zotune.cli.next_command import next_command, rejecting, resume_command
 from zotune.cli.run_request import RunRequest, kept_under
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
@@ -93,6 +93,8 @@ def _summary(request: RunRequest, console: Console) -> Summary:
     summary = Summary.of(outcome)
     for trial in summary.failed:
         _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
+    if advice := rejecting(request, summary):
+        _say(console, advice)
     if unbegun := len(outcome.results) - len(summary.trials):
         _say(console, f"without a result yet: {unbegun} of {len(outcome.results)} trials")
     return summary

@@ -1,9 +1,10 @@
-"""What a function does, as a short hash that is the same in every process."""
+"""What a function does, as a short hash that is the same in every process; and what it takes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -27,3 +28,18 @@ def _inside(code: CodeType) -> Iterator[str]:
             yield repr(sorted(map(repr, constant)))  # its own order differs between processes
         else:
             yield repr(constant)
+
+
+def refusal(fn: Callable[..., Any], count: int) -> str:
+    """Why a function cannot be called with so many arguments; empty where it can, or may.
+
+    >>> refusal(lambda x, data: 0, 1), refusal(lambda x, scale=2: 0, 1)
+    ("missing a required argument: 'data'", '')
+    """
+    try:
+        inspect.signature(fn).bind(*range(count))
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # a builtin that does not say
+        pass
+    return ""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from zotune.core.clock import SECONDS, seconds
-from zotune.core.names import EXHAUSTED, RUNNING
+from zotune.core.names import EXHAUSTED, RUNNING, STOPPED
 
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
 LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
@@ -189,6 +189,7 @@ def rows_on_grid(
     rows = []
     for point in grid[bisect_right(grid, after) : bisect_right(grid, end)]:
         seen = together([curve.at(point) for curve in curves])
-        row = seen.row(status if seen.spent >= spent else RUNNING, minimum)
+        ended = seen.spent >= spent or (status == STOPPED and point == end)
+        row = seen.row(status if ended else RUNNING, minimum)
         rows.append(row | {"spent": point})
     return rows

@@ -234,20 +234,20 @@ class Descent:
             yield from self._repeating(x, reach)
             return
         reserve = max(int(RESERVE * o.left), min(FEWEST, o.left // 4))
-        f = noise.center
+        f, known = noise.center, np.inf
         if noise.share < MILD:
             self._choose("filtering", f"noise is mild ({noise})")
             x, f, h = yield from filtering(
                 o, x, f, reach, stop=max(reserve, int((1 - FILTER) * o.left))
             )
-            sigma = min(sigma, max(h, 1e-6))
+            sigma, known = min(sigma, max(h, 1e-6)), f
         else:
             self._choose("smoothing", f"noise is loud ({noise})")
         usual = 4 + int(3 * np.log(o.dim))
         n = LARGER * usual if noise.share > LOUD else usual
         spend = o.left - reserve
         end, _ = yield from smoothing(
-            o, x, sigma, reach, self.rng, spend=spend, until=0, population=n
+            o, x, sigma, reach, self.rng, spend=spend, until=0, population=n, known=known
         )
         point, f, deviation = yield from race(o, [self._origin, x, end])
         o.answer, self.chosen["noise"] = (point, f), noise.at_the_end(deviation)

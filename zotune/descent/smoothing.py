@@ -68,8 +68,12 @@ def smoothing(
     spend: int,
     population: int | None = None,
     until: float = 1e-8,
+    known: float = np.inf,
 ) -> Stage[tuple[Vector, float]]:
-    """At most ``spend`` evaluations; returns the centre and the radius where it stopped."""
+    """At most ``spend`` evaluations; returns the centre and the radius where it stopped.
+
+    The centre becomes the answer of a noisy function when points around it are below ``known``.
+    """
     d = o.dim
     n = population or 4 + int(3 * np.log(d))
     diagonal = d > DIAGONAL
@@ -88,8 +92,8 @@ def smoothing(
         best, worst = order[: len(w)], order[len(w) :]
         move = w @ y[best]
         x = o.inside(x + sigma * scale * move)
-        if o.answer is not None:
-            o.answer = x, middle(values)
+        if o.answer is not None and (value := middle(values)) < known:
+            o.answer = x, value
         white = move / np.sqrt(c) if diagonal else axes @ ((axes.T @ move) / roots)
         path_s = (1 - c_s) * path_s + np.sqrt(c_s * (2 - c_s) * mu) * white
         count += 1

@@ -62,7 +62,7 @@ def extras() -> Fact:
     found = f"installed: {', '.join(present) or 'none'}; not: {', '.join(absent) or 'none'}"
     if not absent:
         return Fact("extras", "ok", found, "Everything optional is there.")
-    advice = f"Only some studies need these: pip install 'zotune[{','.join(absent)}]'"
+    advice = f"To add one: pip install 'zotune[{absent[0]}]'"
     return Fact("extras", "note", found, advice)
 
 

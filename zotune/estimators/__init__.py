@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zotune.core.code import refusal
 from zotune.errors import ConfigError
 from zotune.registry import Registry, summary_of
 
@@ -146,6 +147,9 @@ def register(
     """Register the decorated function as an estimator under ``name``, which must be new."""
 
     def add(coefficients: Coefficients) -> Coefficients:
+        ESTIMATORS.require_new(name)
+        if wrong := refusal(coefficients, 2):
+            raise ConfigError(f"estimator {name!r} must be a function of v and block: {wrong}")
         doc = summary or summary_of(coefficients)
         entry = Estimator(
             name,

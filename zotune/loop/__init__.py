@@ -89,6 +89,10 @@ class Loop:
             lane.newest = one
         return State(tuple(lane.advance(one, until) for lane, one in self._each(state)))
 
+    def stop(self, state: State) -> State:
+        """The state with its end on its curve, where something else than its budget ends it."""
+        return State(tuple(lane.stop(one) for lane, one in self._each(state)))
+
     def advance_to_report(self, state: State) -> State:
         """Step to the next multiple of ``report_every``, or to the end."""
         every = self.config.reports_at

@@ -160,7 +160,16 @@ class AutoLane:
 
     def ending(self, state: LaneState) -> Program[LaneState]:
         """The state with its end on its curve, where it has ended."""
-        if self.status(state) == RUNNING or state.curve.last_spent == self.spent(state):
+        return state if self.status(state) == RUNNING else (yield from self.stopping(state))
+
+    @gradient_free
+    def stop(self, state: LaneState) -> LaneState:
+        """The state with its end on its curve, where something else than its budget ends it."""
+        return self.evaluator.run(self.stopping, state)
+
+    def stopping(self, state: LaneState) -> Program[LaneState]:
+        """The program of the method above; nothing is evaluated."""
+        if state.curve.last_spent == self.spent(state):
             return state
         yield from ()
         return state.but(curve=state.curve.append(self._observation(state)))

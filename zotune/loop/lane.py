@@ -286,9 +286,17 @@ class Lane:
 
     def ending(self, state: LaneState) -> Program[LaneState]:
         """The state with its end on its curve, where it has ended."""
+        return state if self.status(state) == RUNNING else (yield from self.stopping(state))
+
+    @gradient_free
+    def stop(self, state: LaneState) -> LaneState:
+        """The state with its end on its curve, where something else than its budget ends it."""
+        return self.evaluator.run(self.stopping, state)
+
+    def stopping(self, state: LaneState) -> Program[LaneState]:
+        """The program of the method above: it asks for evaluations."""
         looked = self.iterate.looks_on_grid or state.lost or state.looked == self.spent(state)
-        done = state.curve.last_spent == self.spent(state) and looked
-        if self.status(state) == RUNNING or done:
+        if state.curve.last_spent == self.spent(state) and looked:
             return state
         state, seen = yield from self.recorder.observed(state, look=True, ends=True)
         return self.recorder.recorded(state, seen)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zotune._lazy import LazyModule
+from zotune.core.code import refusal
 from zotune.core.names import ROW_KEYS
 from zotune.errors import ConfigError, ObjectiveError, one_of
 from zotune.objectives.checks import (
@@ -311,11 +312,19 @@ def objective(
         )
     if not callable(fn):
         raise ObjectiveError(f"an objective is a callable, got {type(fn).__name__}: {short(fn)}")
+    if wrong := refusal(fn, 1):
+        raise ConfigError(
+            f"an objective must take one vector: {wrong}; with data=…, it is called fn(x, data)"
+        )
+    if optimum is not None and not _is_a_number(optimum):
+        raise ConfigError(
+            f"optimum must be a number, the lowest value of the function, got {short(optimum)}"
+        )
     wrapped = CallableObjective(
         fn,
         positive_int("dim", dim),
         batched=batched,
-        dtype=parse_dtype(dtype) if isinstance(dtype, str) else dtype or torch.float64,
+        dtype=_floating(dtype),
         device=device,
         name=name or getattr(fn, "__name__", type(fn).__name__).strip("<>"),
         start=start,
@@ -337,6 +346,21 @@ def objective(
         for key, metric in _checked_metrics(metrics or {}).items()
     }
     return wrapped
+
+
+def _is_a_number(value: Any) -> bool:
+    return not isinstance(value, str) and np.size(value) == 1
+
+
+def _floating(dtype: torch.dtype | str | None) -> torch.dtype:
+    """The dtype of points."""
+    found = parse_dtype(dtype) if isinstance(dtype, str) else dtype or torch.float64
+    if not found.is_floating_point:
+        raise ConfigError(
+            "dtype must be one of torch.float16, torch.bfloat16, torch.float32 and torch.float64, "
+            f"got {found}"
+        )
+    return found
 
 
 def _checked_metrics(

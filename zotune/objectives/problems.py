@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zotune.errors import ConfigError, nearest
 from zotune.objectives.checks import short
 from zotune.objectives.protocol import AnyObjective, Objective
-from zotune.registry import Registry, summary_of
+from zotune.registry import Registry, require_name, summary_of
 
 if TYPE_CHECKING:
     import torch
@@ -102,6 +102,7 @@ def register(name: str, *, formula: str = "", weights: bool = False) -> Callable
     >>> zotune.minimize({"name": "shifted-bowl", "dim": 5}, q=5, budget=500).best_loss < 1e-6
     True
     """
+    require_name("problem", name)
 
     def add(build: Build) -> Build:
         for option in inspect.signature(build).parameters.values():

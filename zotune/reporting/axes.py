@@ -31,13 +31,13 @@ def scale(
         margin = (high / low) ** 0.05 * 1.02
         axes[0].set_yscale("log")
         axes[0].set_ylim(low / margin, high * margin)
-        _label_few_decades(axes, high / low)
+        label_few_decades(axes, high / low)
     else:
         margin = 0.05 * (high - low) or 1.0
         axes[0].set_ylim(low - margin, high + margin)
 
 
-def _label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
+def label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
     """Numbers between the powers of ten where there are few powers of ten to be seen."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

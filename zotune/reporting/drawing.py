@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zotune.errors import ConfigError
+
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -204,6 +206,12 @@ class Drawing:
     def save_as(self, path: str | Path) -> Path:
         """Write one file, of the kind that its name says."""
         path = Path(path)
+        known = self.figure.canvas.get_supported_filetypes()
+        if path.suffix.lower().removeprefix(".") not in known:
+            raise ConfigError(
+                f"a figure's name must end in .png, .svg, .pdf or another kind that matplotlib "
+                f"writes, got {str(path)!r}"
+            )
         self.settle()
         with styled():
             path.parent.mkdir(parents=True, exist_ok=True)

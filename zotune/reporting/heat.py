@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zotune.reporting.axes import tick
+from zotune.reporting.axes import label_few_decades, tick
 from zotune.reporting.drawing import LABELS, Drawing, Mark, number, panels, styled
 from zotune.reporting.figures import step_label
 from zotune.results.configurations import Configuration, measure_of, panels_of
@@ -45,6 +45,8 @@ def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawin
         plain = FuncFormatter(lambda value, _: tick(value))
         bar = figure.colorbar(shown, ax=axes, label=f"final {LABELS[measure]}", format=plain)
         bar.ax.tick_params(labelsize="small")
+        if low > 0 and high > low:
+            label_few_decades([bar.ax], high / low)
         figure.supxlabel("q, directions a step", fontsize="medium")
         figure.supylabel(step_label(known), fontsize="medium")
     drawing.notes.append(
@@ -89,6 +91,18 @@ def _cells(some: Sequence[Configuration], values: Sequence[float], x: Labels, y:
     return cells
 
 
+def _written(value: float) -> str:
+    """A number in a cell, with two digits.
+
+    >>> _written(14231.0), _written(0.3761), _written(1.44e-7)
+    ('14,000', '0.38', '1.4e-7')
+    """
+    rounded = float(f"{value:.2g}")
+    if 1e-3 <= rounded < 1e6:
+        return tick(rounded)
+    return f"{rounded:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
 def _panel(
     drawing: Drawing,
     axis: Axes,
@@ -108,7 +122,7 @@ def _panel(
     known = np.argwhere(np.isfinite(cells))
     for row, column in known if cells.size <= WRITTEN else []:
         dark = norm(cells[row, column]) < 0.5
-        text = f"{cells[row, column]:.2g}"
+        text = _written(cells[row, column])
         colour = "white" if dark else "black"
         axis.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", size=7)
     said = [

@@ -11,7 +11,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from zotune.errors import ConfigError
+from zotune.errors import ConfigError, one_of
 from zotune.reporting import figures
 from zotune.reporting.drawing import LABELS, Drawing, number, with_spread
 from zotune.results.checkpoints import from_run
@@ -38,7 +38,16 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
         some = _each(runs)
     if measure is None and all(run.config.chooses for run in _runs(runs)):
         measure = f"best_{measure_of(some)}"
+    if measure is not None:
+        one_of("measure", measure, _measures(some))
     return figures.curves(some, measure=measure, legend=len(some) > 1)
+
+
+def _measures(some: Iterable[Configuration]) -> list[str]:
+    """What every one of these has a curve of."""
+    shared = set.intersection(*(set(map(str, one.points.columns)) for one in some))
+    needed = {"best_gap": {"gap"}, "average_gap": {"gap", "average_loss"}}
+    return sorted(shared | {name for name, columns in needed.items() if columns <= shared})
 
 
 def _runs(runs: Runs) -> Iterable[Run]:

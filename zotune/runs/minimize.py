@@ -194,6 +194,12 @@ class Saving:
             return state
         state, notes = load_loop(self.loop, self.path)
         _require_same_run(self.path, notes, self.loop.config, self.about)
+        spent, config = self.loop.spent(state), self.loop.config
+        if spent > config.budget:
+            raise CheckpointError(
+                f"budget must be at least what the run in {self.path} has spent, {spent} "
+                f"{config.count}, got {config.budget}; raise it, or give another checkpoint"
+            )
         self.stop.restore(notes.get("stop", {}), state)
         return state
 
@@ -252,8 +258,10 @@ def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
     while True:
         state = loop.advance(state, loop.reached(state) + 1)
         stopped = stop.reason(state)
-        if stopped or loop.reached(state) >= goal or loop.status(state) != RUNNING:
-            return state, stopped
+        if stopped:
+            return loop.stop(state), stopped
+        if loop.reached(state) >= goal or loop.status(state) != RUNNING:
+            return state, ""
 
 
 def _require_same_run(

@@ -228,6 +228,8 @@ class Minimizer:
 def _numbers(values: Any) -> npt.NDArray[np.float64]:
     """Values as numbers; NaN is one, for an evaluation that has failed."""
     try:
+        if values is None or (isinstance(values, list | tuple) and None in values):
+            raise TypeError  # numpy takes None for NaN
         return np.asarray(values, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
         raise ConfigError(

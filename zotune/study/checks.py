@@ -16,6 +16,7 @@ from zotune.study.points import (
     block_problem,
     check_step,
     combinations,
+    dimension,
     over_weights,
     pair_problem,
     size,
@@ -124,7 +125,19 @@ def _space(study: Study) -> Iterator[Complaint]:
         section = "fixed" if "step" in study.fixed else "space"
         yield Complaint((section, "step"), str(error))
         return
+    yield from _bounds(study)
     yield from _blocks(study)
+
+
+def _bounds(study: Study) -> Iterator[Complaint]:
+    """Bounds of another dimension than the problem's."""
+    section = "fixed" if "bounds" in study.fixed else "space"
+    try:
+        for point in combinations(study.grid) if "bounds" in getattr(study, section) else ():
+            for config in () if pair_problem(point) else study.extremes(point):
+                config.box(dimension(config.problem))
+    except ConfigError as error:
+        yield Complaint((section, "bounds"), str(error))
 
 
 def _blocks(study: Study) -> Iterator[Complaint]:

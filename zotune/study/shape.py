@@ -206,6 +206,9 @@ def _described(path: Path_, problem: dict[str, Any]) -> str:
                 "problem must be a name, got a function; register it with "
                 "@zotune.objectives.register(name, formula=…), or minimise it with zotune.minimize"
             )
+        case "string_type":
+            quotes = "; put it in quotes" if isinstance(came, int | float) else ""
+            return f"{key} must be text, got {came!r}{quotes}"
         case "model_type" | "dict_type":
             return f"{key} must be a mapping, got {came!r}".strip()
         case _:

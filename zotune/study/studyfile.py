@@ -113,7 +113,9 @@ def read_document(name_or_path: str | Path) -> Document:
             raise StudyError(
                 [f"no study file at {path}; `zotune list studies` shows the studies by name"]
             )
-        return parse_document(path.read_text(encoding="utf-8"), str(path))
+        return parse_document(_text(path), str(path))
+    if not path.name:
+        raise StudyError([f"a study is a name or a .yaml file, got the folder {name_or_path}"])
     shipped = shipped_studies()
     beside = [path.with_name(path.name + suffix) for suffix in SUFFIXES]
     if str(name_or_path) not in shipped and (found := [one for one in beside if one.is_file()]):
@@ -123,6 +125,16 @@ def read_document(name_or_path: str | Path) -> Document:
     if str(name_or_path) not in shipped:
         raise StudyError([f"{unknown('study', str(name_or_path), shipped)}; or give a .yaml file"])
     return parse_document(shipped[str(name_or_path)], f"{name_or_path}.yaml")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start + 1
+        raise StudyError(
+            [f"{path} is not text in UTF-8 (byte {at}); save it as such in your editor"]
+        ) from None
 
 
 def shipped_studies() -> dict[str, str]:

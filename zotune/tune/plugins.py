@@ -20,6 +20,8 @@ def import_own(place: str) -> None:
     from ray import cloudpickle
 
     path, before = Path(place), set(sys.modules)
+    if path.is_dir() and not (path / "__init__.py").is_file():
+        raise ConfigError(f"--import {place} is a folder; give a .py file in it")
     try:
         module = _from_file(path) if path.suffix == ".py" else _from_name(place)
     except ZotuneError:

@@ -342,6 +342,7 @@ def trainable(
     unknown = [key for key in defaults if key not in Config.model_fields]
     if unknown:
         parse_config({"budget": 1, unknown[0]: None})
+    parse_config({"budget": defaults.get("budget", 1)})
     sources.require_sendable(objective)
     unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
     bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
