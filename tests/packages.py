@@ -12,8 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
+NOWHERE = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__")
+NOT_AT_THE_TOP = {"build", "dist", "reports", "results"}
 BUILD_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """What a tree has that is not of the project: what was built, and what studies have left."""
+    return NOWHERE(folder, names) | (NOT_AT_THE_TOP if Path(folder) == ROOT else set())
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Distributions:
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
     folder = tmp_path_factory.mktemp("distributions")
     source, built = folder / "source", folder / "built"
-    shutil.copytree(ROOT, source, symlinks=True, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, source, symlinks=True, ignore=left_out)
     command = [sys.executable, "-c", BUILD_SDIST, str(built)]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (sdist,) = built.glob("zotune-*.tar.gz")

@@ -59,7 +59,7 @@ def said(program: Path, *words: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_sdist_and_the_wheel_have_every_file_that_is_needed(
     distributions: Distributions,
 ) -> None:
@@ -76,7 +76,7 @@ def test_the_sdist_and_the_wheel_have_every_file_that_is_needed(
     assert {name.partition("/")[0].partition("-")[0] for name in files} == {"zotune"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_wheel_says_what_it_is(distributions: Distributions) -> None:
     with zipfile.ZipFile(distributions.wheel) as archive:
         (place,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
@@ -89,7 +89,7 @@ def test_the_wheel_says_what_it_is(distributions: Distributions) -> None:
     assert set(told.get_all("Provides-Extra") or []) == PROJECT["optional-dependencies"].keys()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
     code = (
         "import zotune, zotune.callbacks, zotune.studies; from pathlib import Path; "

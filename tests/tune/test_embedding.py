@@ -211,7 +211,7 @@ THEIR_STUDY = """
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_project_with_callbacks_and_studies_of_its_own(tmp_path: Path) -> None:
     for name in ("callbacks", "studies"):
         (tmp_path / name).mkdir()
@@ -238,7 +238,7 @@ def wheel(distributions: Distributions, tmp_path: Path) -> Path:
     return target
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_installed_wheel_rather_than_the_source_tree(wheel: Path, tmp_path: Path) -> None:
     text = THEIR_STUDY.format(
         before="", init="", trainable="zotune.ZOTrainable", storage=tmp_path / "results"
