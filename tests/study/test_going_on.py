@@ -21,8 +21,10 @@ from zotune.callbacks.spool import Spool
 from zotune.cli import main
 from zotune.cli.next_command import resume_command
 from zotune.cli.run_request import RunRequest
+from zotune.errors import ConfigError
 from zotune.objectives import complete_problem
 from zotune.study import load_study
+from zotune.study.carrying import only_best
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
 from zotune.study.tuning import bound_trainable
@@ -190,6 +192,35 @@ def test_a_larger_total_begins_what_was_left_out_and_counts_what_was_spent(tmp_p
     assert more["spent"]["before"] == first["spent"]["charged"]
     assert more["spent"]["charged"] + more["spent"]["before"] == 4 * 2 * 96
     assert more["spent"]["left"] == 1000 - 4 * 2 * 96
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_only_the_best_trial_goes_on_and_not_the_first(tmp_path: Path) -> None:
+    path = written(tmp_path, space={"estimator": ["align"], "q": [1, 12], "eta": [0.01, 1.0]})
+    options = ("--storage", tmp_path / "out", "--json", "--no-report")
+    first = json.loads(invoke("run", path, *options).stdout)
+    best = zotune.load_run(first["folder"])
+    assert best.config.eta == 1  # the first trial has 0.01
+    done = invoke("run", path, *options, "--resume", first["launch"], *MORE)
+    assert done.exit_code == 0, done.output
+    more = json.loads(done.stdout)
+    run = zotune.load_run(more["folder"])
+    assert (run.config.q, run.config.eta, run.spent) == (best.config.q, best.config.eta, 200)
+    assert more["spent"]["charged"] == best.config.replicates * (200 - best.spent)
+
+
+MORE = ("--budget", "200", "--only", "best")
+
+
+def test_the_winner_of_a_race_that_chooses_everything_goes_on_so_whatever_the_study_fixes() -> None:
+    fixed = {"update": "sgd", "step": "theory"}
+    raced = plain_study(**SMALL | {"total": 900, "search": {"algorithm": "race"}, "fixed": fixed})
+    winner = zotune.minimize(raced.config["problem"], budget=60)
+    alone = only_best(raced, winner, 200)
+    (point,) = alone.trials
+    assert alone.configuration(point).chooses
+    with pytest.raises(ConfigError, match=r"needs --budget, more than the 60 .* got 50"):
+        only_best(raced, winner, 50)
 
 
 @pytest.mark.usefixtures("shared_ray")

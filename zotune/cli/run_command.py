@@ -120,11 +120,13 @@ def _launch(request: RunRequest) -> AbstractContextManager[Launch]:
         )
     name = kept_under(request)
     if request.extends:
+        from zotune.results.loading import load_run
+
         return extended_launch(
             name,
             request.storage,
             request.resume or None,
-            only=request.only,
+            best_of=load_run if request.only else None,
             budget=request.budget,
             trials=request.trials,
             total=request.total,

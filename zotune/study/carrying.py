@@ -17,11 +17,13 @@ from zotune.core.settings import setting
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
 from zotune.study.model import Study
+from zotune.study.racing import CHOOSES
 from zotune.study.studyfile import GRID, RACE
 
 if TYPE_CHECKING:
     from zotune.runs import checkpoint as checkpoints
     from zotune.runs import run as runs
+    from zotune.runs.run import Run
 else:  # most launches go on from none
     checkpoints = LazyModule("zotune.runs.checkpoint")
     runs = LazyModule("zotune.runs.run")
@@ -97,25 +99,26 @@ def extended(
     return Study(**study.to_dict() | changes)
 
 
-def only_best(study: Study, folder: Path, budget: int | None) -> Study:
+def only_best(study: Study, best: Run, budget: int | None) -> Study:
     """The best trial of a launch alone, with a larger budget.
 
     Args:
         study: of the launch.
-        folder: of the launch.
+        best: the run of that trial.
         budget: what the trial may have spent in the end, a replicate.
     """
-    run = runs.load_run(folder)
-    if budget is None or budget <= run.spent:
+    if budget is None or budget <= best.spent:
         raise ConfigError(
-            f"--only {BEST} needs --budget, more than the {run.spent} that the best trial has "
+            f"--only {BEST} needs --budget, more than the {best.spent} that the best trial has "
             f"spent, got {budget}"
         )
-    config = run.config.model_dump()
+    config = best.config.model_dump()
+    chosen = CHOOSES if best.config.chooses else {}  # in a race, whatever the study fixes
     data = study.to_dict() | {
         "budget": budget,
         "report_every": study.reports_at,
         "space": {key: [setting(config, key)] for key in study.space},
+        "fixed": study.fixed | {key: chosen[key] for key in chosen if key not in study.space},
         "search": {"algorithm": GRID},
     }
     dropped = ("total", "scheduler", "within", "claims", "tuning")

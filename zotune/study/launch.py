@@ -7,12 +7,12 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zotune.core.files import write_whole
 from zotune.core.folders import written_by_others
@@ -24,6 +24,9 @@ from zotune.study.defaults import BEFORE_CHOICES, LAUNCH_FORMAT, completed, defa
 from zotune.study.model import Study
 from zotune.study.points import dimension
 from zotune.study.studyfile import parse_document
+
+if TYPE_CHECKING:
+    from zotune.runs.run import Run
 
 LOCK_FILE = ".lock"
 FEW_KEPT, MANY_KEPT = 2, 16
@@ -160,20 +163,23 @@ def extended_launch(
     storage: Path,
     wanted: str | None,
     *,
-    only: str | None = None,
+    best_of: Callable[[Path], Run] | None = None,
     budget: int | None = None,
     **more: int | None,
 ) -> Iterator[Launch]:
-    """A new launch that goes on from an old one, finished or not, with more to spend."""
+    """A new launch that goes on from an old one, finished or not, with more to spend.
+
+    ``best_of`` finds the best run in a launch's folder, and lets that one alone go on.
+    """
     from zotune.study.carrying import extended, only_best
 
     folder = _find(study_name, storage.absolute(), wanted, also_finished=True)
     with _locked(folder):
         study = _study_of(folder)
-        if only is None:
+        if best_of is None:
             study = extended(study, budget, **more)
         else:
-            study = only_best(study, folder, budget)
+            study = only_best(study, best_of(folder), budget)
         with new_launch(study, storage, continues=folder.name) as launch:
             yield launch
 
