@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from ray.tune import Checkpoint
+from ray.tune import Checkpoint, Result
 from rich.console import Console
 
 import zotune
@@ -274,3 +274,23 @@ def test_the_best_run_has_the_lowest_loss_where_a_minimum_is_not_known(tmp_path:
     assert unknown.minimum is None
     folder = launched(tmp_path, (unknown, 100), (SHALLOW, 1000), (DEEP, 1000))
     assert zotune.load_run(folder).config.problem == complete_problem(DEEP)
+
+
+def test_a_trial_whose_rows_went_with_a_killed_driver_is_told_by_its_checkpoint(
+    tmp_path: Path,
+) -> None:
+    trial = tmp_path / "a1b2c_00000_avg_q5"
+    file = trial / "checkpoint_000000" / STATE_FILE
+    file.parent.mkdir(parents=True)
+    run = minimize("quadratic", estimator="avg", q=5, budget=50, checkpoint=file)
+    lost = Result(metrics=None, checkpoint=None, error=None, path=str(trial))
+    found = summary(lost)
+    assert found.failed == []
+    (one,) = found.best
+    assert (one.last("loss"), ids(one)) == (run.rows[-1]["loss"], ("a1b2c_00000",))
+    assert (one.settings["estimator"], one.settings["q"]) == ("avg", 5)
+
+
+def test_a_trial_without_rows_or_checkpoint_has_failed(tmp_path: Path) -> None:
+    lost = Result(metrics=None, checkpoint=None, error=None, path=str(tmp_path / "a1b2c_00000_avg"))
+    assert [trial.status for trial in summary(lost).failed] == ["failed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from zotune.config import Config, parse_config
 from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.settings import label, place, setting
 from zotune.core.spending import repeated
-from zotune.errors import ConfigError
+from zotune.errors import CheckpointError, ConfigError
 from zotune.results.spools import Spooled, spooled_in
 from zotune.results.store import LaunchRecord
 from zotune.results.trial import Course, Trial, curve_of, with_end
+from zotune.runs.lookup import last_checkpoints
 
 if TYPE_CHECKING:
     from ray import tune
@@ -88,6 +90,10 @@ def _from_result(
     spooled: Callable[[], Mapping[str, Spooled]],
 ) -> Trial:
     folder = Path(result.path).name
+    if not result.metrics and not result.error and (kept := _kept(Path(result.path))):
+        status = STOPPED_EARLY if kept.status == RUNNING else kept.status
+        name = label({key: setting(kept.config, key) for key in keys})
+        return replace(kept, id=folder.rsplit("_", 2)[0], name=name, status=status)
     metrics, study = dict(result.metrics or {}), outcome.launch.study
     config, failed = _complete(result.config or {}), result.error is not None
     if failed:  # one that failed at once may have the last row and settings of its actor
@@ -118,6 +124,14 @@ def _from_result(
         load=load,
         error=last_line(str(result.error)) if failed else "",
     )
+
+
+def _kept(folder: Path) -> Trial | None:
+    """What the last checkpoint says of a trial whose rows went with a killed driver."""
+    try:
+        return from_checkpoint(last_checkpoints(folder)[0])
+    except CheckpointError:
+        return None
 
 
 def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
