@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -172,6 +173,12 @@ def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colour
         ["", "two is so.", "undecided", "—"],
     ]
     assert '<td class="fails">fails -50.0%' in page("", [section])
+    untuned = replace(report, verdicts=[verdict("one", "as run", "holds", 0.5)])
+    table = overview([untuned]).tables[0]
+    assert (table.columns[2:], table.rows) == (
+        ["as run"],
+        [["study", "one is so.", "holds +50.0%"]],
+    )
 
 
 def test_the_walk_through_the_paper_names_studies_and_figures_that_exist() -> None:

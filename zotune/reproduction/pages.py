@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from zotune.claims import FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
+from zotune.claims import AS_RUN, FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.report import Report
 from zotune.reporting.verdicts import share
 
+HEADINGS = {THEORY: "at the theory step", TUNED: "with the step tuned", AS_RUN: "as run"}
+"""Of the columns of verdicts, by the step that they are about."""
 PAGE, TEXT, VERDICTS = "reproduction.html", "reproduction.md", "verdicts.csv"
 
 
@@ -26,8 +28,8 @@ def write_page(
         drawing.save(folder)
     lead = [
         "The experiments of “The Multi-Query Paradox in Zeroth-Order Optimization”, and what it "
-        f"leaves open, at the {size} size. Each claim is judged at the step size of the theory and "
-        "with the step tuned for each configuration by replicates that do not judge."
+        f"leaves open, at the {size} size. Where the step is tuned, replicates or instances that "
+        "do not judge choose it, and each claim is judged at the step size of the theory as well."
     ]
     title = f"The paper, reproduced ({size})"
     (folder / TEXT).write_text(markdown(title, parts, lead=lead), encoding="utf-8")
@@ -38,7 +40,9 @@ def write_page(
 
 
 def overview(reports: Sequence[Report]) -> Section:
-    """Every claim of every study in one table, with the verdict at both steps."""
+    """Every claim of every study in one table, with the verdict at every step that was judged."""
+    judged = {verdict.step for report in reports for verdict in report.verdicts}
+    shown = [step for step in HEADINGS if step in judged]
     rows = []
     for report in reports:
         by_name: dict[str, dict[str, Verdict]] = {}
@@ -47,10 +51,10 @@ def overview(reports: Sequence[Report]) -> Section:
         for at, steps in enumerate(by_name.values()):
             says = next(iter(steps.values())).says
             study = "" if at else report.title
-            rows.append([study, says, *(_word(steps.get(s)) for s in (THEORY, TUNED))])
+            rows.append([study, says, *(_word(steps.get(step)) for step in shown)])
     found = [v.verdict for report in reports for v in report.verdicts]
     counts = ", ".join(f"{found.count(word)} {word}" for word in (HOLDS, FAILS, UNDECIDED))
-    columns = ["study", "claim", "at the theory step", "with the step tuned"]
+    columns = ["study", "claim", *(HEADINGS[step] for step in shown)]
     note = (
         "Beside each verdict: how far apart the two configurations end that decide it; negative "
         "where they lie the other way round than the claim says."
