@@ -271,7 +271,7 @@ def test_a_node_removed_moves_its_trials_and_the_command_line_uses_what_is_left(
     (tmp_path / "cluster.py").write_text(textwrap.dedent(CLUSTER))
     done = subprocess.run(
         [sys.executable, str(tmp_path / "cluster.py"), str(tmp_path / "results")],
-        env=os.environ | QUIET,
+        env=os.environ | QUIET | {"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=300,
