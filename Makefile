@@ -4,7 +4,7 @@
 # and three more, for minutes:
 #   make slow    whole studies, kills and servers: what CI runs beyond make test
 #   make faults  curves in MLflow while servers, drivers and deliverers die
-#   make long    killed drivers, clusters, wheels, models trained and exported
+#   make long    clusters, a thousand trials, ends at any moment, models trained and exported
 # and for the documentation:
 #   make docs      the site, into build/site
 #   make docs-test its snippets, notebooks and pages are tried; minutes
@@ -51,7 +51,7 @@ slow: $(READY)
 faults: $(READY)
 	$(BIN)/python -m pytest -m faults
 
-# Killed drivers, clusters, wheels, models trained and exported: minutes, and so apart.
+# Clusters, a thousand trials, ends at any moment, models trained and exported: minutes, and so apart.
 long: $(READY)
 	$(BIN)/python -m pytest -m long
 

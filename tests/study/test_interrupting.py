@@ -107,7 +107,7 @@ def assert_undisturbed(launch: Path) -> None:
         assert run.state.ledger == alone.state.ledger
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_killed_driver_resumes_bit_for_bit_beside_another_launch(session: Session) -> None:
     victim, other = session.start("--json"), session.start("--json")
     wait_for(lambda: victim.pid in session.running())

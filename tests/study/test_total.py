@@ -152,7 +152,7 @@ search: {algorithm: race}
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_race_whose_driver_is_killed_goes_on_to_the_same_end_within_its_total(
     tmp_path: Path,
 ) -> None:

@@ -179,7 +179,7 @@ DRIVER = """
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_killed_driver_is_restored_and_every_curve_is_the_undisturbed_one(tmp_path: Path) -> None:
     (tmp_path / "driver.py").write_text(textwrap.dedent(DRIVER))
 
