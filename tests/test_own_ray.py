@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_ray_that_starts_too_slowly_is_tried_again_and_leaves_no_process(
 
     def slow(**options: Any) -> None:
         if len(begun) < failures:
-            begun.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+            begun.append(pretended_server("import time; time.sleep(600)"))
             raise Exception("The current node timed out during startup. This could happen …")
 
     monkeypatch.setattr(ray, "init", slow)
@@ -69,7 +70,49 @@ def test_a_ray_that_starts_too_slowly_is_tried_again_and_leaves_no_process(
         with pytest.raises(ZotuneError, match="did not start within 30 seconds, 3 times"):
             started(LOCAL).__enter__()
     assert [process.wait() for process in begun] == [-9] * failures
-    assert not {process.pid for process in begun} & set(children())
+    assert not {process.pid for process in begun} & {child.number for child in children()}
+
+
+def pretended_server(code: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["raylet", "-c", code], executable=sys.executable)
+
+
+def test_what_is_not_ray_s_own_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "init", lambda **options: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with started(LOCAL):
+        other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        server = pretended_server("import time; time.sleep(600)")
+    assert server.wait() == -9
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+@pytest.mark.slow
+def test_agents_that_do_not_notice_the_end_of_their_ray_end_with_it(tmp_path: Path) -> None:
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING)
+    told = tmp_path / "agents"  # not a pipe, which a process that is left would hold open
+    with told.open("w") as file:
+        subprocess.run([sys.executable, script], stdout=file, check=True)
+    numbers = [int(word) for word in told.read_text().split()]
+    assert len(numbers) >= 2
+    assert [number for number in numbers if Path(f"/proc/{number}").exists()] == []
+
+
+ENDING = """
+import os, signal
+from zotune.clusters.own_ray import SERVERS, own_ray
+from zotune.core.processes import children, descendants
+
+with own_ray(cpus=1):
+    servers = [child for child in children() if child.program in SERVERS]
+    agents = [one for one in descendants(servers) if one not in servers]
+    for agent in agents:
+        os.kill(agent.number, signal.SIGSTOP)  # as one that is still being started
+        print(agent.number)
+"""
 
 
 def test_a_node_that_is_there_is_seen_at_the_first_look(

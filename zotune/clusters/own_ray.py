@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
 from zotune.clusters.tokens import own_token, set_variables
 from zotune.core.folders import private_folder
-from zotune.core.processes import children
+from zotune.core.processes import Process, children, descendants
 from zotune.errors import ZotuneError
 
 LOCAL = "local"
@@ -22,6 +21,8 @@ ATTEMPTS = 3
 TOO_SLOW = "timed out during startup"
 STARTS_WITHIN, LOOK = 30.0, 0.02
 """Seconds that Ray allows itself for its start, and between two looks at it."""
+SERVERS = ("gcs_server", "raylet")
+"""Programs that ``ray.init`` starts beside us."""
 SILENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -79,31 +80,39 @@ def started(address: str, *, cpus: int | None = None, **options: Any) -> Iterato
     import ray
 
     told = {"log_to_driver": False, "logging_level": logging.ERROR, "num_cpus": cpus, **options}
-    for attempt in range(1, ATTEMPTS + 1):
-        before = set(children())
-        try:
-            ray.init(address=address, **told)
-            break
-        except Exception as error:
-            if TOO_SLOW not in str(error):
-                raise
-            _end({*children()} - before)
-            if attempt == ATTEMPTS:
-                raise ZotuneError(
-                    f"Ray did not start within 30 seconds, {ATTEMPTS} times in a row; the machine "
-                    "may be overloaded: end other work, or connect to a Ray that runs already"
-                ) from None
+    before = children()
     try:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                ray.init(address=address, **told)
+                break
+            except Exception as error:
+                if TOO_SLOW not in str(error):
+                    raise
+                _end(_servers(before))
+                if attempt == ATTEMPTS:
+                    raise ZotuneError(
+                        f"Ray did not start within 30 seconds, {ATTEMPTS} times in a row; the "
+                        "machine may be overloaded: end other work, or connect to a Ray that "
+                        "runs already"
+                    ) from None
         yield
     finally:
+        own = _servers(before)
         ray.shutdown()
+        _end(own)
 
 
-def _end(processes: set[int]) -> None:
-    """End what a Ray has left that did not start."""
+def _servers(before: Collection[Process]) -> list[Process]:
+    """Ray's servers that this process has started since, with their agents and workers."""
+    new = (child for child in children() if child not in before)
+    return descendants(child for child in new if child.program in SERVERS)
+
+
+def _end(processes: Iterable[Process]) -> None:
+    """End what a Ray has left: its agents notice a dead parent only once they have started."""
     for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+        process.kill()
 
 
 @contextmanager

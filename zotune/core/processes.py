@@ -17,8 +17,9 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -246,7 +247,7 @@ def _end_children() -> None:
     deadline = time.monotonic() + GRACE
     while not _reaped():
         late = time.monotonic() > deadline
-        left = children()
+        left = [child.number for child in children()]
         for child in left:
             if late or child not in asked:
                 with suppress(ProcessLookupError):
@@ -255,14 +256,57 @@ def _end_children() -> None:
         time.sleep(POLL)
 
 
-def children() -> list[int]:
-    """Processes whose parent we are; none where there is no ``/proc``."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+@dataclass(frozen=True)
+class Process:
+    """A process, told apart from a later one with the same number."""
+
+    number: int
+    parent: int = field(compare=False)
+    """It changes where a parent ends."""
+    began: int
+    """In the system's ticks."""
+
+    @property
+    def program(self) -> str:
+        """The name of the file that it runs; nothing if it has ended."""
         with suppress(OSError):
-            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
-            if int(parent) == os.getpid():
-                found.append(int(stat.parent.name))
+            command = Path(f"/proc/{self.number}/cmdline").read_bytes()
+            return Path(os.fsdecode(command.partition(b"\0")[0])).name
+        return ""
+
+    def kill(self) -> None:
+        """End it at once, unless it has ended."""
+        with suppress(OSError):
+            if _read(self.number) == self:
+                os.kill(self.number, signal.SIGKILL)
+
+
+def processes() -> list[Process]:
+    """All processes of the machine; none where there is no ``/proc``."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found.append(_read(int(folder.name)))
+    return found
+
+
+def _read(number: int) -> Process:
+    fields = Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return Process(number, parent=int(fields[1]), began=int(fields[19]))
+
+
+def children() -> list[Process]:
+    """Processes whose parent we are."""
+    return [process for process in processes() if process.parent == os.getpid()]
+
+
+def descendants(ancestors: Iterable[Process]) -> list[Process]:
+    """These processes and all that they have started."""
+    everything, found, new = processes(), list[Process](), list(ancestors)
+    while new:
+        found += new
+        numbers = {process.number for process in new}
+        new = [one for one in everything if one.parent in numbers and one not in found]
     return found
 
 
