@@ -194,6 +194,7 @@ def test_a_larger_total_begins_what_was_left_out_and_counts_what_was_spent(tmp_p
     assert more["spent"]["left"] == 1000 - 4 * 2 * 96
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_ray")
 def test_only_the_best_trial_goes_on_and_not_the_first(tmp_path: Path) -> None:
     path = written(tmp_path, space={"estimator": ["align"], "q": [1, 12], "eta": [0.01, 1.0]})

@@ -28,6 +28,7 @@ def test_an_address_where_nothing_answers_is_refused(port: int, kind: str) -> No
         require_cluster(address)
 
 
+@pytest.mark.slow  # Ray waits ten seconds for an answer
 def test_a_server_that_is_no_ray_is_refused_as_a_head_node(port: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", port)):
         assert require_cluster(f"ray://127.0.0.1:{port}") == f"ray://127.0.0.1:{port}"
