@@ -30,7 +30,7 @@ Hook = TypeVar("Hook", bound=Callable[..., None])
 
 
 def _harmless(hook: Hook) -> Hook:
-    """Whatever goes wrong in a hook is said once, and the study goes on."""
+    """Log the first error in a hook, and let the study go on."""
 
     @wraps(hook)
     def safe(self: MLflowCurves, *args: Any, **kwargs: Any) -> None:
@@ -49,10 +49,10 @@ class MLflowCurves(Callback):
     """Logs every trial of a Tuner to MLflow, its curve stepped by spent budget.
 
     A run per trial with the configuration as params, and one summary run per launch. Points are on
-    disk, synced, before Tune goes on; a child process delivers them. A store that is away does not
-    hold or end the study: what is left at the end is said, and ``zotune sync`` delivers it. Works
-    with any trainable that reports ``timesteps_total``; ours send the points between two reports as
-    well.
+    disk, synced, before Tune goes on; a child process delivers them. If the store is unreachable,
+    the study continues; what is left at the end is named, and ``zotune sync`` delivers it. Works
+    with any trainable that reports ``timesteps_total``; zotune's own send the points between two
+    reports as well.
 
     Args:
         tracking_uri: sqlite, an http(s) server or another database; ``MLFLOW_TRACKING_URI``, else
@@ -68,7 +68,7 @@ class MLflowCurves(Callback):
             summary run; needs psutil. By ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING`` unless given.
         wait: seconds that the end of the experiment waits for a delivery that does not move on; a
             store that has not answered once is not waited for.
-        spool: folder for points on their way; in the experiment's folder unless given.
+        spool: folder of points to be delivered; in the experiment's folder unless given.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class MLflowCurves(Callback):
         result: dict[str, Any],
         **info: Any,
     ) -> None:
-        """Write down the points of a result, synced; take them out for those who come after."""
+        """Write down the points of a result, synced; later callbacks do not see them."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
         session.write(session.journal.result(trial, result, curve))

@@ -33,7 +33,7 @@ SHARED = "mlflow.sharedViewState."
 CURVES = ("gap", "loss", "accuracy", "train_loss", "grad_norm2", "average_loss")
 """Metrics of ours that have a chart, the most wanted first; the others are folded away."""
 LINEAR = ("accuracy",)
-MOST_OWN = 4
+MOST_OF_USERS = 4
 """Metrics of the user's own that have a chart."""
 WIDE = 100
 """The ratio of the largest to the least last value of one of them from which on its axis is
@@ -69,11 +69,11 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     curves = [key for key in CURVES if any(values.get(key, []))]
     if "gap" in curves:
         curves = [key for key in curves if key != "loss"]
-    own = _own(known) if curves else []
-    curves += own
+    of_users = _user_metrics(known) if curves else []
+    curves += of_users
     if not curves:
         curves = sorted(key for key in known if not key.startswith(FINAL))[:4]
-    linear = {*LINEAR, *(key for key in own if max(values[key]) < WIDE * min(values[key]))}
+    linear = {*LINEAR, *(key for key in of_users if max(values[key]) < WIDE * min(values[key]))}
     positive = {key for key in curves if min(values[key]) > 0 and key not in linear}
     steps = (m.step for metrics in last for m in metrics.values())
     budgets = (number(run.data.params.get("budget", "")) for run in runs)
@@ -95,10 +95,11 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     )
 
 
-def _own(known: Iterable[str]) -> list[str]:
-    """Metrics that are not ours: the user's, but for what MLflow says of the machine."""
+def _user_metrics(known: Iterable[str]) -> list[str]:
+    """Metrics that are neither zotune's nor MLflow's of the machine: those of the user."""
     system = (FINAL, "system/")
-    return sorted(k for k in known if k not in ROW_KEYS and not k.startswith(system))[:MOST_OWN]
+    found = sorted(k for k in known if k not in ROW_KEYS and not k.startswith(system))
+    return found[:MOST_OF_USERS]
 
 
 def _last(run: Run) -> dict[str, float]:

@@ -251,7 +251,7 @@ def _bound(port: int) -> int | None:
 
 
 def require_free(port: int) -> None:
-    """Refuse a port of loopback that nobody can listen on, and say why."""
+    """Refuse a port of loopback on which no server can listen, and say why."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:

@@ -1,4 +1,4 @@
-"""A launch on its way to a store: its spool, what is known of its trials, and the deliverer."""
+"""The recording of a launch: its spool, its journal, and the process that delivers them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger("zotune")
-LOOK, AGAIN = 1.0, 3.0
-"""Seconds between two looks at the deliverer, and between two starts of it."""
+LOOK_EVERY, START_EVERY = 1.0, 3.0
+"""Seconds between two looks at the deliverer, and at least between two starts of it."""
 SILENT = 10.0
 """Seconds of waiting for the delivery after which we say that we wait."""
 LONGEST_REASON = 100
@@ -120,7 +120,7 @@ class Session:
     """With its credentials; it goes to the deliverer by the environment, and nowhere else."""
     _deliverer: Deliverer | None = None
     _looked: float = field(default=0.0)
-    _started: float = field(default=-AGAIN)
+    _started: float = field(default=-START_EVERY)
 
     def write(self, records: Iterable[Record]) -> None:
         """Write records down, synced."""
@@ -131,18 +131,18 @@ class Session:
     def look(self) -> None:
         """Start the deliverer, or start it again if something has killed it."""
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        if now - self._looked < LOOK_EVERY:
             return
         self._looked = now
         running = self._deliverer is not None and self._deliverer.code is None
-        if not running and now - self._started > AGAIN:
+        if not running and now - self._started > START_EVERY:
             self._end_deliverer()
             self._started = now
             self._deliverer = deliverer_for(self.uri)
             self._deliverer.deliver(self.spool.folder)
 
     def end_or_wait(self, seconds: float) -> None:
-        """All trials have ended: end the delivery, unless somebody has more to deliver."""
+        """All trials have ended: end the delivery, now or with the context ``ending_later``."""
         endings = _later.get()
         if endings is not None:
             endings.add(self, seconds)
@@ -157,9 +157,10 @@ class Session:
             print(said)
 
     def finish(self, seconds: float) -> None:
-        """Wait for the delivery as long as it moves on, and say what is left.
+        """Wait for the delivery while it makes progress, and say what is left.
 
-        A store that has never answered is not waited for, and so long for one that does not move.
+        Args:
+            seconds: to wait without progress; none if the store has never answered.
         """
         taken, deadline = None, time.monotonic() + seconds
         told_at = time.monotonic() + SILENT

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 FEW = 100
 """The most params or tags that a call may carry."""
 NOTED_EVERY = 1.0
-"""Seconds between two notes of how far a long delivery is, for whoever waits for it."""
+"""Seconds between two notes of how far a long delivery is, for processes that wait for it."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Delivery:
             self._monitor = watch_machine(self._summary(self.connect()), self.uri)
 
     def forget(self) -> None:
-        """After an error: trust nothing but the store."""
+        """Drop all that is known of the store after an error; it is read again."""
         self._client = None
 
     def advance(self) -> bool:
@@ -167,11 +167,11 @@ class Delivery:
 
     @property
     def refused(self) -> str:
-        """What the store did not want, in one line."""
+        """What the store has refused, and why, in one line."""
         return "; ".join(f"{trial}: {why}" for trial, why in self.problems.items())
 
     def finish(self) -> None:
-        """Give every run that nobody continues its end, and write the summary."""
+        """End the runs of trials that have not ended, and write the summary."""
         from zotune.callbacks.summary_run import write_summary
 
         client = self.connect()
@@ -190,7 +190,7 @@ class Delivery:
         self._prepare_page(client)
 
     def _prepare_page(self, client: MlflowClient) -> None:
-        """Prepare the launch's page, or note why a store that answers has none of ours."""
+        """Prepare the launch's page; or take MLflow's own, and note why."""
         place = [self._experiment], [self.about["launch_id"]]
         try:
             page = prepare_page(client, *place)
@@ -210,7 +210,7 @@ class Delivery:
             self.problems[trial] = without_credentials(str(error))[:300]
 
     def _supersede(self, client: MlflowClient, trial: str) -> None:
-        """Say of a trial's run, if it has one, that it is no trial of the launch any more."""
+        """Mark the run of a trial, if it has one, as no trial of the launch any more."""
         self._open.discard(trial)
         run = self._runs.pop(trial, None)
         if run is not None:
@@ -331,6 +331,6 @@ def _tracked(run: Run) -> TrackedRun:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the store understood, and does not want it; trying again would not help."""
+    """Whether the store has refused the request itself, so that a retry would not help."""
     code = getattr(error, "error_code", None)
     return code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")

@@ -12,6 +12,7 @@ from zotune.errors import ConfigError, DuplicateNameError, unknown
 
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""What entries and studies may be called: files, labels and folders have their names."""
 
 
 def require_name(kind: str, name: object) -> None:
@@ -70,9 +71,9 @@ class Registry(Mapping[str, T]):
         return entries[name]
 
     @property
-    def own(self) -> dict[str, T]:
+    def plugins(self) -> dict[str, T]:
         """Entries that were written outside of zotune; other processes do not know them."""
-        return {name: entry for name, entry in self._all().items() if self._is_own(entry)}
+        return {name: entry for name, entry in self._all().items() if self._is_plugin(entry)}
 
     def adopt(self, entries: Mapping[str, T]) -> None:
         """Take the entries of another process; those of this one stay."""
@@ -88,7 +89,7 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._all())
 
-    def _is_own(self, entry: T) -> bool:
+    def _is_plugin(self, entry: T) -> bool:
         home = getattr(self._code(entry), "__module__", None) or ""
         return home.partition(".")[0] != self._package.partition(".")[0]
 

@@ -123,8 +123,8 @@ def test_what_is_reported_again_after_a_kill_is_repeated_and_not_charged() -> No
 
 def test_an_account_is_read_as_it_was_written_even_if_its_last_line_is_torn(tmp_path: Path) -> None:
     account = Account(tmp_path / ACCOUNT_FILE)
-    account.limited(100)
-    account.known("a", "same", [])
+    account.set_limit(100)
+    account.add_trial("a", "same", [])
     assert account.reserve("a", 40)
     assert account.reserve("b", 60)
     assert not account.reserve("c", 1)
@@ -142,10 +142,10 @@ def test_an_account_is_read_as_it_was_written_even_if_its_last_line_is_torn(tmp_
 
 def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
     account = Account(limit=100)
-    account.known("old_0", "same", ["old_0"])
+    account.add_trial("old_0", "same", ["old_0"])
     account.reserve("old_0", 30)
     account.report("old_0", 0, 20)
-    account.known("new_0", "same", ["new_0"])
+    account.add_trial("new_0", "same", ["new_0"])
     account.report("new_0", 10, 20)
     account.report("new_0", 20, 30)
     assert (account.charged, account.spending.repeated, list(account.entries)) == (

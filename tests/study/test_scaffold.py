@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import zotune
 from zotune.cli import main
 from zotune.study.scaffold import write
-from zotune.tune.plugins import import_own
+from zotune.tune.plugins import import_plugin
 
 NUMPY = """
 import numpy as np
@@ -86,7 +86,7 @@ def test_files_for_every_dimension_are_a_study_that_skips_nothing(
 ) -> None:
     (here / "simulator_of_mine.py").write_text(text)
     written = write("1.5", function="simulator_of_mine.py:loss", dim=dim)
-    import_own(str(written.problem))
+    import_plugin(str(written.problem))
     study = zotune.load_study(str(written.study))
     assert (study.name, study.problem) == ("1.5", {"name": "1.5", "dim": dim})
     assert study.skipped == []

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,7 @@ class Rule:
         """Whether all blocks have the same size."""
         return self.entry.name == FIXED
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The largest block that it may ask for."""
         return int(self.options[MOST])

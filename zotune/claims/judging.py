@@ -8,13 +8,11 @@ from math import isfinite
 
 from zotune.claims.claim import MEAN, Claim, Tuning
 from zotune.claims.evidence import Evidence, evidence_of
-from zotune.claims.measures import MEASURES, RATIO
+from zotune.claims.measures import ALPHA, MEASURES, RATIO
 from zotune.claims.outliers import outliers
 from zotune.claims.runs import Field, Finals, fields
 from zotune.claims.signflip import holm
 from zotune.claims.words import FAILS, HOLDS, UNDECIDED, as_share, why
-
-ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,13 @@ def judge(
     claims: Iterable[Claim],
     runs: Iterable[Finals],
     tuning: Tuning | None = None,
-    *,
-    alpha: float = ALPHA,
 ) -> list[Verdict]:
     """A verdict for each claim: at the theory's step, and at tuned ones if the study tunes.
 
     A claim holds if every one of its comparisons is shown, and fails if the opposite of one is.
     Differences are paired over replicates, which share their draws, or over instances of the
     problem. Where configurations do not differ at all, the chance of any verdict but undecided is
-    at most ``alpha``, over all claims of the study at one step. Tests about means assume that
+    at most ``ALPHA``, over all claims of the study at one step. Tests about means assume that
     differences are symmetric about them; those about medians do not.
 
     >>> runs = [
@@ -81,7 +77,7 @@ def judge(
         if kind not in known:
             known[kind] = fields(ended, tuning, MEASURES[claim.measure], claim.across)
     found = [known[claim.measure, claim.across] for claim in stated]
-    judged = [_judge_step(stated, step, alpha) for step in zip(*found, strict=True)]
+    judged = [_judge_step(stated, step) for step in zip(*found, strict=True)]
     return [verdict for both in zip(*judged, strict=True) for verdict in both]
 
 
@@ -101,14 +97,14 @@ def assumptions(verdicts: Iterable[Verdict]) -> str:
     return f"p by {'; of medians by '.join(tests)}. Adjusted by Holm over the claims at one step."
 
 
-def _judge_step(claims: list[Claim], at: Sequence[Field], alpha: float) -> list[Verdict]:
+def _judge_step(claims: list[Claim], at: Sequence[Field]) -> list[Verdict]:
     """Verdicts on all claims at one step, each on the field of its own measure."""
     evidence = [evidence_of(claim, field) for claim, field in zip(claims, at, strict=True)]
     adjusted = holm([found.p for found in evidence])
-    return [_verdict(*each, alpha) for each in zip(evidence, adjusted, at, strict=True)]
+    return [_verdict(*each) for each in zip(evidence, adjusted, at, strict=True)]
 
 
-def _verdict(found: Evidence, p: float, field: Field, alpha: float) -> Verdict:
+def _verdict(found: Evidence, p: float, field: Field) -> Verdict:
     claim, measure = found.claim, MEASURES[found.claim.measure]
     unjudged = Verdict(
         name=claim.name,
@@ -127,7 +123,7 @@ def _verdict(found: Evidence, p: float, field: Field, alpha: float) -> Verdict:
     )
     if found.problem is not None:
         return unjudged
-    word = UNDECIDED if p > alpha else HOLDS if found.p_holds <= found.p_fails else FAILS
+    word = UNDECIDED if p > ALPHA else HOLDS if found.p_holds <= found.p_fails else FAILS
     x = found.differences[found.decides]
     shown = [as_share(value, found.unit) for value in (measure.centre(x), *measure.interval(x))]
     estimate, low, high = (value if isfinite(value) else None for value in shown)
@@ -139,7 +135,7 @@ def _verdict(found: Evidence, p: float, field: Field, alpha: float) -> Verdict:
         low=low,
         high=high,
         p=p,
-        why=why(found, word, shown, odd, alpha, field.tuning_cost),
+        why=why(found, word, shown, odd, field.tuning_cost),
         unit=found.unit,
         outliers=odd,
     )

@@ -16,6 +16,8 @@ from zotune.claims import signflip, signtest
 from zotune.claims.claim import MEAN, MEDIAN
 from zotune.claims.signflip import Matrix, Vector
 
+ALPHA = 0.05
+"""The chance of a wrong verdict, over all claims of a study at one step; intervals have it, too."""
 RATIO, DIFFERENCE = "ratio", "difference"
 """What two configurations differ by: a share of the loss above its minimum, or plain losses."""
 

@@ -7,7 +7,7 @@ from math import expm1, inf, isfinite
 
 from zotune.claims.claim import MEAN
 from zotune.claims.evidence import Evidence
-from zotune.claims.measures import DIFFERENCE, MEASURES, RATIO
+from zotune.claims.measures import ALPHA, DIFFERENCE, MEASURES, RATIO
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 LARGEST_LOG = 700.0
@@ -27,7 +27,6 @@ def why(
     word: str,
     shown: Sequence[float],
     odd: Sequence[str],
-    alpha: float,
     tuning_cost: int | None = None,
 ) -> str:
     """One sentence: the pair that decides, how far apart it is, and what else must be known."""
@@ -48,7 +47,7 @@ def why(
         x, counted = found.differences[at], "instances" if found.claim.across else "replicates"
         so = int((x > -found.tolerances[at]).sum())
         text += f"; as claimed in {so} of {len(x)} {counted}"
-        text += ", too few to decide anything" if measure.smallest_p(len(x)) > alpha else ""
+        text += ", too few to decide anything" if measure.smallest_p(len(x)) > ALPHA else ""
     text += _about_outliers(odd, found.claim.measure)
     if found.remarks[at]:
         text += f"; {found.remarks[at]}"

@@ -23,11 +23,11 @@ from zotune.study.studyfile import StudyError, shipped_studies
 RAISED = re.compile(r"((?:\w+\.)*)([A-Za-z_]\w*):")
 """The type of an exception, with its module, in front of what it says."""
 BUGS = {"AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError"}
-"""Exceptions that every point raises: rejecting them would find nothing."""
+"""Exceptions of faulty code, which every point raises: rejecting them would not help."""
 
 
 def rejecting(request: RunRequest, summary: Summary) -> str:
-    """How trials go on past what a function of the user's raises; empty where nothing is."""
+    """How to have points rejected at which a function of the user's raises; empty if none did."""
     found = [RAISED.match(trial.error) for trial in summary.failed] if request.imports else []
     foreign = [one[2] for one in found if one and not one[1].startswith(("zotune.", "ray."))]
     raised = sorted({name for name in foreign if name not in BUGS})
@@ -41,7 +41,7 @@ def rejecting(request: RunRequest, summary: Summary) -> str:
 
 
 def next_command(request: RunRequest, summary: Summary) -> str:
-    """What a person would type now: run what failed in full, or ask the other question."""
+    """The command to type next: the study in full, smaller or tuned steps, or the best result."""
     outcome, words = summary.outcome, ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
         return f"{shlex.join(words)}  # the study at its full size"

@@ -20,6 +20,7 @@ from zotune.cli.next_command import next_command, rejecting, resume_command
 from zotune.cli.run_request import RunRequest, kept_under
 from zotune.cli.summary import FIGURE, Summary, verdict_table
 from zotune.core.folders import from_here
+from zotune.core.names import CONTINUES
 from zotune.core.processes import signals_held, unwrapped_interrupts
 from zotune.core.settings import label
 from zotune.errors import ConfigError
@@ -39,7 +40,7 @@ from zotune.study.running import (
     with_store,
 )
 from zotune.study.totals import hints, total_lines
-from zotune.tune.plugins import import_own
+from zotune.tune.plugins import import_plugin
 
 DONE, SOME_FAILED = 0, 1
 
@@ -60,7 +61,7 @@ def run(request: RunRequest) -> int:
         told = summary.as_dict(drawn.figure)
         print(json.dumps(told, indent=2, ensure_ascii=False, default=str))
     else:
-        _direct(summary, drawn, request, console)
+        _say_next(summary, drawn, request, console)
     if outcome.interrupted:
         again = resume_command(request, outcome.launch)
         _say(console, f"interrupted; everything is kept. To go on: {again}")
@@ -73,7 +74,7 @@ def _summary(request: RunRequest, console: Console) -> Summary:
     from zotune.callbacks.machine_load import wants_metrics
 
     for place in request.imports:
-        import_own(place)
+        import_plugin(place)
     store_of(request.tracking_uri)
     wants_metrics(request.system_metrics)
     require_cluster(request.address)
@@ -140,8 +141,8 @@ def _introduce(launch: Launch, console: Console) -> None:
         _say(console, study.question)
     for line in [*skipped_lines(study), *hints(study)]:
         _say(console, line)
-    if "continues" in launch.notes:
-        _say(console, f"goes on from launch {launch.notes['continues']}")
+    if CONTINUES in launch.notes:
+        _say(console, f"goes on from launch {launch.notes[CONTINUES]}")
     for claim in study.lost_claims:
         _say(console, f"not judged: {claim}; this space does not decide it")
 
@@ -189,7 +190,7 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
 def _import_for_report() -> None:
     """What the end of a launch needs and takes seconds, behind Tune, while Ray starts."""
     for module in ("ray.tune", "pandas", "matplotlib.figure", "zotune.reporting.figures"):
-        with suppress(Exception):  # whoever needs it is told
+        with suppress(Exception):  # it is raised again where the module is needed
             import_module(module)
 
 
@@ -216,7 +217,7 @@ def displayed(console: Console, title: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was made of a launch for people to look at."""
+    """The figure and the report that were made of a launch."""
 
     figure: Path | None = None
     report: Path | None = None
@@ -261,7 +262,7 @@ def _conclude(summary: Summary, console: Console) -> None:
     _say(console, f"records: {from_here(launch.folder)}")
 
 
-def _direct(summary: Summary, drawn: Drawn, request: RunRequest, console: Console) -> None:
+def _say_next(summary: Summary, drawn: Drawn, request: RunRequest, console: Console) -> None:
     """Where to look, and what to type next."""
     outcome = summary.outcome
     if drawn.figure is not None:

@@ -31,11 +31,11 @@ def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> N
     """
     from zotune.cli.catalogue import catalogue, of_kind
     from zotune.study.quiet import answer_kept
-    from zotune.tune.plugins import import_own
+    from zotune.tune.plugins import import_plugin
 
     with answer_kept(as_json):
         for place in imports:
-            import_own(place)
+            import_plugin(place)
     entries = catalogue() if kind is None else of_kind(kind)
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FIGURE = "curves.png"
 UNMOVED = "unmoved"
-"""The share of weights that rounding left where they were; not told where it is none."""
+"""The share of weights that rounding left where they were; shown if it is above zero."""
 MOST_DRAWN = 6
 """Instances of the problem in the figure; the table and the report have all."""
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -148,10 +148,12 @@ class Summary:
         return best_table(self.best, title, self.searched)
 
     def draw(self, same: Path | None = None) -> Path | None:
-        """The curves of the best configurations in the launch's folder; None without any.
+        """Draw the curves of the best configurations into the launch's folder; None without any.
 
-        Instances of the problem have panels of their own, which name them. Where there is one
-        instance, the report has drawn them already.
+        Each instance of the problem has its own panels, with its name in their titles.
+
+        Args:
+            same: the same figure, if the report has drawn it already; it is copied.
         """
         kept = self.outcome.launch.folder / FIGURE
         if same is not None and same.is_file():

@@ -26,7 +26,7 @@ class Entry:
     """One trial."""
 
     identity: str = ""
-    """Of its configuration, by which a trial that Tune has lost is known again."""
+    """Of its configuration: finds the entry of a trial that Tune has lost and starts again."""
     low: int = 0
     high: int = 0
     """Positions between which the trial has reported; below ``high`` everything is charged."""
@@ -113,13 +113,13 @@ class Account:
         """The entry of a trial, an empty one if there is none yet."""
         return self.entries.get(trial, Entry())
 
-    def limited(self, limit: int | None, before: int = 0) -> None:
+    def set_limit(self, limit: int | None, before: int = 0) -> None:
         """Set what may be spent, and what an earlier launch has spent of it."""
         if (limit, before) != (self.limit, self.before):
             self._record({"limit": limit, "before": before})
 
-    def known(self, trial: str, identity: str, others: Collection[str]) -> None:
-        """Note a trial; one that Tune has lost hands its entry on to its like.
+    def add_trial(self, trial: str, identity: str, others: Collection[str]) -> None:
+        """Add a trial, with the entry of one of the same configuration that Tune has lost, if any.
 
         Args:
             trial: its id.
@@ -214,7 +214,7 @@ def spent_in(folder: Path) -> Spending:
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:
-    """Add a line, whole or torn; one that was torn before is ended first."""
+    """Add a line; a kill may have cut the last one short, which is then ended first."""
     with file.open("ab") as out:
         begins = out.tell() == 0 or _ends_whole(file)
         out.write(("" if begins else "\n").encode() + line.encode() + b"\n")

@@ -3,7 +3,7 @@
 What it does follows from the dimension d, the budget and the first values:
 
 - fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``); noise is looked
-  for where the first step belies its differences;
+  for where the first step gains far less than its differences predict;
 - otherwise the start is asked again, for noise, and f is measured over a small and a large
   distance (``ruggedness``), on fewer coordinates where the budget covers fewer than thirty blocks
   (``looking``). Smooth functions are descended by quasi-Newton steps with a line search
@@ -106,23 +106,13 @@ class Descent:
 
     @property
     def x(self) -> Vector:
-        """Where the descent stands: the best point; of a noisy function its answer so far."""
+        """The best point; of a noisy function the answer so far."""
         return self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
 
     @property
-    def f(self) -> float:
-        """The value there, as far as it is known."""
-        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
-
-    @property
     def best(self) -> float:
-        """The lowest value told; of a noisy function the value at its answer, as far as known."""
+        """The value there: the lowest that was told; of a noisy function as far as it is known."""
         return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
-
-    @property
-    def best_x(self) -> Vector:
-        """Where that is."""
-        return self.x
 
     def ask(self) -> Points:
         """Points that may be evaluated side by side, (n, d)."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from zotune.descent.gradients import Measured, central, forward, telling
 from zotune.descent.linesearch import Accepted, search
-from zotune.descent.noise import belied, differs, finds_rounding
+from zotune.descent.noise import differs, falls_short, finds_rounding
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 MEMORY = 100
@@ -212,7 +212,7 @@ class QuasiNewton:
         step = yield from follow(self.o, x, f, g, free, self._memory, self.reach, self._choice)
         gained = 0.0 if step is None else f - step.f
         if step is not None:
-            if self._looks_for_noise and belied(gained, float(g @ (step.x - x))):
+            if self._looks_for_noise and falls_short(gained, float(g @ (step.x - x))):
                 self.o.is_noisy = yield from differs(self.o, x, f, self._m.probe)
                 if self.o.is_noisy:
                     return True

@@ -23,7 +23,7 @@ CERTAIN = 3.0
 """Standard deviations by which an answer must be better than the start."""
 RANKED, FEWEST = 7, 3
 """From so many values of each point on ranks can be certain; with fewer than three nothing is."""
-BELIED = 0.01
+SHORTFALL = 0.01
 """A first step that changes f by less than this share of its promise: noise is looked for."""
 
 
@@ -100,16 +100,16 @@ class Noise:
         )
 
 
-def belied(change: float, predicted: float) -> bool:
+def falls_short(change: float, predicted: float) -> bool:
     """Whether a whole step changed f by far less than differences at its start promised.
 
     Noise does that: over a small distance it looks like a slope. So does a curved function whose
     change happens to be nearly zero; asking two points again tells the two apart.
 
-    >>> belied(0.5, -1000.0), belied(-400.0, -1000.0), belied(np.inf, -1000.0)
+    >>> falls_short(0.5, -1000.0), falls_short(-400.0, -1000.0), falls_short(np.inf, -1000.0)
     (True, False, False)
     """
-    return abs(change) < BELIED * abs(predicted)
+    return abs(change) < SHORTFALL * abs(predicted)
 
 
 def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) -> Stage[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.noise import COSTS, belied, differs, finds_rounding
+from zotune.descent.noise import COSTS, differs, falls_short, finds_rounding
 from zotune.descent.oracle import Oracle, Stage, Vector
 
 FINE, COARSE = 1e-6, 1e-2
@@ -78,7 +78,7 @@ def subspace(
                 return x, f
             point = o.inside(x - t * g)
             value = yield from o.value(point)
-            if looks_for_noise and belied(value - f, t * norm**2) and o.left > 1:
+            if looks_for_noise and falls_short(value - f, t * norm**2) and o.left > 1:
                 at = int(np.abs(v).argmax())
                 o.is_noisy = yield from differs(o, x, f, (o.inside(x + h * u)[at], values[at]))
                 if o.is_noisy:

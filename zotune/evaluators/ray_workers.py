@@ -26,7 +26,7 @@ from zotune.iterates import Answer, Program, Request, Result
 from zotune.iterates.parts import Parts
 
 LOST = "lost"
-"""What a worker answers that does not follow the run any more."""
+"""What a worker answers whose copy of the run is out of date."""
 DEATHS = 3
 """Workers that may die over one part before the run ends."""
 
@@ -80,7 +80,7 @@ class EvaluationActor:
 
 @dataclass
 class Worker:
-    """One of them, as the run knows it."""
+    """A worker, as the run knows it."""
 
     actor: Any
     opened: Any
@@ -129,7 +129,7 @@ class RayWorkers:
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
         """Workers that died; parts that were dealt again; workers that had to be sent the state."""
-        self._stillborn = 0
+        self._died_at_start = 0
         """Workers in a row that died before they had joined."""
         self._actor: Any = ray.remote(EvaluationActor)
         self.workers = [self._started(at) for at in range(count)]
@@ -151,7 +151,7 @@ class RayWorkers:
             self._joining(worker)
 
     def gather(self, seconds: float = 60.0) -> None:
-        """Wait until all workers are there, so long at most; one that is not is met later."""
+        """Wait until all workers have joined, so long at most; late ones join during the run."""
         import ray
 
         joining = [worker.busy for worker in self.workers]
@@ -216,9 +216,9 @@ class RayWorkers:
         if not ready:
             deal.deal_again(flying, monotonic())
         for call in ready:
-            self._landed(calls[call], deal)
+            self._received(calls[call], deal)
 
-    def _landed(self, worker: Worker, deal: Deal) -> None:
+    def _received(self, worker: Worker, deal: Deal) -> None:
         import ray
 
         call, parts = worker.busy, worker.parts
@@ -234,9 +234,9 @@ class RayWorkers:
             if worker.position == NOWHERE:
                 _opened(worker.opened)
                 raise
-            return  # of a part that somebody else has evaluated
+            return  # of a part that another worker has evaluated
         if reply is None:  # it has joined
-            worker.position, self._stillborn = (0, 0), 0
+            worker.position, self._died_at_start = (0, 0), 0
         elif reply == LOST:
             if worker.corrected:
                 raise ZotuneError(
@@ -256,12 +256,12 @@ class RayWorkers:
                 self._loop.objective.failed = failed
 
     def _replace(self, worker: Worker, deal: Deal, parts: list[int], error: Exception) -> None:
-        """A new worker in the place of a dead one, and its parts for whoever is free."""
+        """Replace a dead worker; its parts go to the next that are free."""
         import ray
 
         self.deaths += 1
-        self._stillborn += worker.position == NOWHERE
-        if self._stillborn >= DEATHS * len(self.workers):
+        self._died_at_start += worker.position == NOWHERE
+        if self._died_at_start >= DEATHS * len(self.workers):
             raise ObjectiveError(f"workers end before they have begun: {error}") from error
         if deal.blame(parts) >= DEATHS:
             raise ObjectiveError(

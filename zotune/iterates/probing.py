@@ -24,9 +24,9 @@ class Buffer(NamedTuple):
     q: int
     points: Tensor
     home: Tensor | None
-    """Where x itself stands, where it is among them, (replicates, d)."""
+    """The place of x itself, if it is one of the points, (replicates, d)."""
     sides: Sequence[tuple[float, Tensor]]
-    """How far along u to go, mu and maybe −mu, and where the points of all directions stand."""
+    """How far along u to go, mu and maybe −mu, and the place of the points of all directions."""
     keep_inside: Callable[[Tensor], Tensor] | None = None
     """Moves points inside the bounds, in place, where there are any."""
 
@@ -37,7 +37,7 @@ class Buffer(NamedTuple):
         return self.spread(x.unsqueeze(1), rows)
 
     def spread(self, x: Tensor, rows: Tensor) -> Tensor:
-        """The points around an x (replicates, 1, d) that stands at home, if there is one."""
+        """The points around an x (replicates, 1, d) that is in its place already, if it has one."""
         for reach, side in self.sides:
             torch.add(x, rows, alpha=reach, out=side)
             if self.keep_inside is not None:
@@ -66,13 +66,13 @@ def drawn(block: Block) -> Block:
 class Walk:
     """Step after step around an ``x`` that the caller moves in place.
 
-    It stands among its points where the objective lets them stay. What is done between two
-    evaluations finds its caches emptied by them, and there a call or a view costs as much as a
-    small product: nothing is looked up or copied twice.
+    If the objective leaves its points alone, x is kept in the buffer with them. An evaluation
+    evicts everything else from the processor's caches, so that after it a Python call or a view
+    costs as much as a small product: nothing is looked up or copied twice.
     """
 
     def __init__(self, prober: Prober, x: Tensor, q: int, buffer: Buffer | None) -> None:
-        """``buffer`` is given where the points of all steps may stand in it."""
+        """``buffer`` is given if the points of all steps may be kept in it."""
         self._prober, self._q, self._buffer = prober, q, buffer
         if buffer is not None:
             self._points, self._shape = buffer.points.flatten(0, 1), buffer.points.shape[:2]
@@ -261,7 +261,7 @@ class Prober:
         return buffer.around(x, block.rows(part, self._coordinates))
 
     def _whole_buffer(self, q: int) -> Buffer:
-        """For all points of a step; another one each time where the objective may keep it."""
+        """A buffer for all points of a step; a new one each time if the objective may keep it."""
         if self._buffer is not None and self._buffer.q == q:
             return self._buffer
         buffer = self._new_buffer(q, center=self.difference.knows_center)
@@ -269,7 +269,7 @@ class Prober:
         return buffer
 
     def _columns(self, part: range, block: Block) -> list[slice]:
-        """Where the values of some directions stand among all of a step."""
+        """The columns of some directions' values among all values of a step."""
         sides = self.difference.columns(part, block.q)
         with_center = self.difference.knows_center and part.start == 0
         return [slice(0, 1), *sides] if with_center else sides
@@ -281,7 +281,7 @@ class Prober:
         return [range(first), *parts] if first else parts
 
     def _new_buffer(self, n: int, *, center: bool) -> Buffer:
-        """Buffer for the points of n directions, and for x where it is among them."""
+        """A buffer for the points of n directions, and for x if it is one of the points."""
         signs = self.difference.signs
         points = self._vectors(center + n * len(signs))
         sides = torch.split(points[:, int(center) :], n, dim=1)
@@ -290,7 +290,7 @@ class Prober:
         return Buffer(n, points, home, list(zip(reach, sides, strict=True)), self._keep_inside)
 
     def _vectors(self, n: int) -> Tensor:
-        """Buffer for n vectors a replicate."""
+        """Memory for n vectors a replicate, uninitialised."""
         shape = (self._replicates, n, self.objective.dim)
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
 

@@ -389,7 +389,7 @@ class Vectors(Iterate):
         return points if self.box is None else self.box.clamp_(points)
 
     def _check_radius(self) -> None:
-        """Refuse a mu that rounding swallows whole."""
+        """Refuse a mu so small that x + mu·u rounds to x everywhere."""
         if float(self.prober.unmoved(self.begins_at, 0)) == 1:
             raise ConfigError(
                 f"mu must move the point: with mu={self.mu:g} every x + mu·u rounds to x "

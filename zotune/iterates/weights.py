@@ -48,7 +48,7 @@ from zotune.weights.updating import Updater, WeightsMove
 
 WEIGHTS, BEST, SLOT = "weights.", "best.", "slot."
 SMALL = 64 * 2**20
-"""Bytes of trained weights of which the best are kept unless that is decided otherwise."""
+"""Unless ``keep_best`` says otherwise, the best weights are kept if they take at most this."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Mini-batches since the last point of the curve, and the sum of their losses."""
 
@@ -272,7 +272,7 @@ class Weights(Iterate):
     def move(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
-        """Move the weights; the first step after a look also counts what stays."""
+        """Move the weights; the first step after a look also counts those that rounding leaves."""
         looks = len(state.curve) and state.curve[-1].steps == view.step
         move = _move(view, block, c, eta, motion)
         self._at = None

@@ -7,8 +7,6 @@ tells them again, without an evaluation, and goes on bit for bit, from inside a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,6 +22,7 @@ from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, Program, Request, View
 from zotune.loop.gradient_free import gradient_free
+from zotune.loop.programs import ProgramLane
 
 VALUES = "auto.values"
 """All values that the descent was told, in their order."""
@@ -34,7 +33,7 @@ WRITTEN = "auto.version"
 """The version of the descent that asked for these values; 1 where none is written."""
 
 
-class AutoLane:
+class AutoLane(ProgramLane):
     """One replicate of a configuration that leaves everything to the descent.
 
     Args:
@@ -49,25 +48,14 @@ class AutoLane:
     """The descent goes by its own values alone, and cannot be put at another's point."""
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
-        self.config = config
-        self.iterate = iterate
-        self.evaluator = evaluator
+        super().__init__(config, iterate, evaluator)
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.grid = budget_grid(config.budget, config.points)
-        self.newest: LaneState | None = None
-        """The state after the last answer, for a caller whose objective has raised."""
-        self.on_step: Callable[[], None] | None = None
-        """Called when there is a newer one."""
         self._live: tuple[int, int, Descent] | None = None
         """How many values were told, the number of the descent, and the descent."""
 
-    @gradient_free
-    def init(self) -> LaneState:
-        """The state after the value at the start, which is the first that is charged."""
-        return self.evaluator.run(self.begin)
-
     def begin(self) -> Program[LaneState]:
-        """The program of the method above: it asks for evaluations."""
+        """The state after the value at the start, which is the first that is charged."""
         it = self.iterate
         unknown = torch.full((1,), torch.nan, dtype=it.value_dtype, device=it.device)
         memory = {
@@ -108,13 +96,8 @@ class AutoLane:
     def limit_to(self, limit: int) -> None:
         """Nothing: the descent plans with its whole budget, which was reserved before it began."""
 
-    @gradient_free
-    def step(self, state: LaneState) -> LaneState:
-        """Everything that can be evaluated side by side, and what follows from it."""
-        return self.evaluator.run(self.stepping, state)
-
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The program of the method above: it asks for evaluations."""
+        """Everything that can be evaluated side by side, and what follows from it."""
         descent = self._descent(state)
         spent, cost = self.spent(state), len(descent.ask())
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
@@ -131,12 +114,13 @@ class AutoLane:
         descent.tell(values.cpu().numpy())
         told = torch.cat([state.memory[VALUES], values.cpu()])
         self._live = (len(told), number, descent)
-        it = self.iterate
+        it, x = self.iterate, self._vector(descent.x)
+        loss = torch.tensor([descent.best], dtype=it.value_dtype, device=it.device)
         return state.but(
-            x=self._vector(descent.x),
-            loss=torch.tensor([descent.f], dtype=it.value_dtype, device=it.device),
-            best_x=self._vector(descent.best_x),
-            best_loss=torch.tensor([descent.best], dtype=it.value_dtype, device=it.device),
+            x=x,
+            loss=loss,
+            best_x=x,
+            best_loss=loss,
             steps=state.steps + 1,
             q=len(asked),
             ledger=state.ledger.charge(len(asked), len(asked)),
@@ -147,28 +131,8 @@ class AutoLane:
         points = torch.from_numpy(asked).to(self.iterate.dtype)[None].to(self.iterate.device)
         return self.iterate.trial(state, View(state.steps, self.iterate.dim), points)
 
-    @gradient_free
-    def advance(self, state: LaneState, until: int | None = None) -> LaneState:
-        """Go on until so much is spent, or until nothing more is asked; the end is recorded."""
-        goal = self.config.budget if until is None else until
-        self.newest = state
-        while self.spent(state) < goal and self.status(state) == RUNNING:
-            self.newest = state = self.evaluator.run(self.stepping, state)
-            if self.on_step is not None:
-                self.on_step()
-        return self.evaluator.run(self.ending, state)
-
-    def ending(self, state: LaneState) -> Program[LaneState]:
-        """The state with its end on its curve, where it has ended."""
-        return state if self.status(state) == RUNNING else (yield from self.stopping(state))
-
-    @gradient_free
-    def stop(self, state: LaneState) -> LaneState:
-        """The state with its end on its curve, where something else than its budget ends it."""
-        return self.evaluator.run(self.stopping, state)
-
     def stopping(self, state: LaneState) -> Program[LaneState]:
-        """The program of the method above; nothing is evaluated."""
+        """The state with its end on its curve; nothing is evaluated."""
         if state.curve.last_spent == self.spent(state):
             return state
         yield from ()
@@ -203,7 +167,7 @@ class AutoLane:
         while at < len(values) or (descent.done and number + 1 < len(planned)):
             if descent.done:
                 number += 1
-                descent = self._new(torch.from_numpy(descent.best_x), planned[number] - at, number)
+                descent = self._new(torch.from_numpy(descent.x), planned[number] - at, number)
                 continue
             n = len(descent.ask())
             descent.tell(values[at : at + n].numpy())

@@ -24,7 +24,13 @@ def counted(state: LaneState, values: Tensor) -> LaneState:
 
 
 def without_lost(
-    iterate: Iterate, state: LaneState, view: View, block: Block, values: Tensor
+    iterate: Iterate,
+    state: LaneState,
+    view: View,
+    block: Block,
+    values: Tensor,
+    *,
+    all_finite: bool,
 ) -> tuple[LaneState, Tensor | None]:
     """The state without replicates that this step has lost, and which of all are lost in it.
 
@@ -32,7 +38,7 @@ def without_lost(
     That is decided by the points, not by equal values: a plateau is not divergence, and noise hides
     nothing. The values are f(x) itself then.
     """
-    failed = None if finite(values) else ~values.isfinite().all(-1)
+    failed = None if all_finite else ~values.isfinite().all(-1)
     loss = state.loss
     if not iterate.pure or some_are_equal(values):
         here = values.select(1, 0)

@@ -1,4 +1,4 @@
-"""Replicates that go in step: ``state → state``, for a vector and for a model's weights alike.
+"""Replicates that take their steps together: ``state → state``, on vectors and on weights alike.
 
 The loop owns budget, step size, clipping, divergence, records and status. What is evaluated, and
 how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
@@ -6,7 +6,7 @@ how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -24,9 +24,11 @@ from zotune.errors import ObjectiveError
 from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
+from zotune.iterates.vectors import finite
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
+from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
 from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
@@ -37,7 +39,7 @@ NEXT_Q = "q.next"
 """In a state's memory: the size of the next block."""
 
 
-class Lane:
+class Lane(ProgramLane):
     """One configuration bound to one iterate.
 
     Args:
@@ -47,9 +49,7 @@ class Lane:
     """
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
-        self.config = config
-        self.iterate = iterate
-        self.evaluator = evaluator
+        super().__init__(config, iterate, evaluator)
         self.estimator = ESTIMATORS[config.estimator]
         self.motion = motion_for(config, iterate.directions, iterate.dim)
         self.blocks = config.block_rule
@@ -67,10 +67,6 @@ class Lane:
         self.estimates = self.size.estimates
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
-        self.newest: LaneState | None = None
-        """The state after the last whole step, for a caller whose objective has raised."""
-        self.on_step: Callable[[], None] | None = None
-        """Called when there is a newer one."""
 
     @property
     def needs_smoothness(self) -> bool:
@@ -90,13 +86,8 @@ class Lane:
         """End when so much is spent, rather than at the configuration's budget."""
         self.budget = self.size.budget = replace(self.budget, limit=limit)
 
-    @gradient_free
-    def init(self) -> LaneState:
-        """The state before the first step: its loss looked at, curvature probed where needed."""
-        return self.evaluator.run(self.begin)
-
     def begin(self) -> Program[LaneState]:
-        """The program of the method above: it asks for evaluations."""
+        """The state before the first step: its loss looked at, curvature probed where needed."""
         it = self.iterate
         unknown = torch.full((it.replicates,), torch.nan, dtype=it.value_dtype, device=it.device)
         slots = it.new_slots(self.motion.slots)
@@ -144,14 +135,8 @@ class Lane:
         if self.blocks.sees_values and NEXT_Q in memory:
             yield NEXT_Q, memory[NEXT_Q]
 
-    @gradient_free
-    def step(self, state: LaneState) -> LaneState:
-        """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
-        self.iterate.require_at(state)
-        return self.evaluator.run(self.stepping, state)
-
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """The program of the method above: it asks for evaluations."""
+        """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
@@ -186,7 +171,7 @@ class Lane:
     def _cost(self, q: int, *, known: bool = False) -> int:
         """What a step takes from the budget at least; with f(x) ``known`` that is not paid again.
 
-        A trial is a query of its own under either way of counting.
+        A trial point costs one, whether directions or evaluations are counted.
         """
         if not self.searches:
             return self.budget.cost(q)
@@ -198,12 +183,16 @@ class Lane:
     def _taken(
         self, state: LaneState, view: View, block: Block, answer: Answer, *, records: bool
     ) -> Program[LaneState]:
-        """The state after a step with these values, which is recorded before it moves if told."""
+        """The state after a step with these values; ``records``: x is put on the curve first."""
         values, spent = answer.values, self.spent(state)
         first, known = state.loss, CENTER in state.memory
-        failed, state = None, counted(state, values)
+        failed, all_finite = None, finite(values)
+        if not all_finite:
+            state = counted(state, values)
         if not self.searches:
-            state, failed = without_lost(self.iterate, state, view, block, values)
+            state, failed = without_lost(
+                self.iterate, state, view, block, values, all_finite=all_finite
+            )
         v = self._differences(state, view, block, values, failed)
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
@@ -270,31 +259,8 @@ class Lane:
         c = self.size.scaled(state, step.c)
         return self.iterate.move(state, view, block, c, eta, self.motion)
 
-    @gradient_free
-    def advance(self, state: LaneState, until: int | None = None) -> LaneState:
-        """Step until so much is spent, or until nothing more can be; the end is recorded."""
-        goal = self.config.budget if until is None else until
-        self.iterate.require_at(state)
-        self.newest = state
-        while self.spent(state) < goal and self.status(state) == RUNNING:
-            walked = self._walked(state, goal)
-            state = self.evaluator.run(self.stepping, state) if walked is None else walked
-            self.newest = state
-            if self.on_step is not None:
-                self.on_step()
-        return self.evaluator.run(self.ending, state)
-
-    def ending(self, state: LaneState) -> Program[LaneState]:
-        """The state with its end on its curve, where it has ended."""
-        return state if self.status(state) == RUNNING else (yield from self.stopping(state))
-
-    @gradient_free
-    def stop(self, state: LaneState) -> LaneState:
-        """The state with its end on its curve, where something else than its budget ends it."""
-        return self.evaluator.run(self.stopping, state)
-
     def stopping(self, state: LaneState) -> Program[LaneState]:
-        """The program of the method above: it asks for evaluations."""
+        """The state with its end on its curve; its loss is looked at if it is not known."""
         looked = self.iterate.looks_on_grid or state.lost or state.looked == self.spent(state)
         if state.curve.last_spent == self.spent(state) and looked:
             return state
@@ -307,7 +273,7 @@ class Lane:
         if not count:
             return None
         q, steps = self.blocks.most, range(state.steps, state.steps + count)
-        etas = [self.size.eta(t, q, 0, self.iterate.dim) for t in steps]
+        etas = self.size.etas(steps, q, self.iterate.dim)
         walked = self.iterate.walk(
             state.x, steps, q, etas, lambda v, b: self.size.scaled(state, self._coefficients(v, b))
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torch import Tensor
 
 from zotune.config import Config
@@ -47,15 +49,19 @@ class StepSize:
             )
         return self._rules[dim]
 
-    def eta(self, t: int, q: int, spent: int, dim: int) -> float:
-        """η of x − η U c, in units of 1/L where that is estimated for each replicate."""
-        rule = self.rule_in(dim)
-        eta = rule.size(t, q)
-        if self.scheduled:
-            eta *= self.schedule(spent, q)
+    def etas(self, steps: Iterable[int], q: int, dim: int, factor: float = 1.0) -> list[float]:
+        """η of x − η U c at each step, in units of 1/L where that is estimated by replicate.
+
+        ``factor`` is what the schedule multiplies them by.
+        """
+        rule, scale = self.rule_in(dim), 1.0
         if rule.needs_smoothness and self.known_smoothness is not None:
-            return eta / self.known_smoothness
-        return eta
+            scale = self.known_smoothness
+        return [factor * size / scale for size in rule.sizes(steps, q)]
+
+    def eta(self, t: int, q: int, spent: int, dim: int) -> float:
+        """η of one step, by the schedule where so much is spent before it."""
+        return self.etas((t,), q, dim, self.schedule(spent, q))[0]
 
     def schedule(self, spent: int, q: int) -> float:
         """What the schedule multiplies the step by."""

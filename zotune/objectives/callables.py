@@ -68,7 +68,7 @@ class CallableObjective(Objective):
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
         """Whether the function gets numpy arrays; None until its first call has told."""
         self._guess = _named_in(fn)
-        """Whether arrays are tried first where nothing is told; None for no opinion."""
+        """Whether arrays are tried first if the function does not say; None: not known."""
         self._leaves_alone = False
         """Whether a first call has left its points as they were."""
         self._start = super().start() if start is None else self._checked_start(start)
@@ -163,7 +163,7 @@ class CallableObjective(Objective):
         return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]
 
     def _called_with_batch(self, x: Tensor, *, arrays: bool) -> Any:
-        """The same of many points, which are not copied; that they are left alone is seen once."""
+        """The same of many points, which are not copied; the first call checks that they stay."""
         before = None if self._leaves_alone else x.clone()
         answer = self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
         if before is not None and not torch.equal(before, x):

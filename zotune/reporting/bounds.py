@@ -36,7 +36,7 @@ POINTS = 80
 PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Comparators of a loss without minimiser, by their penalties as multiples of L."""
 FLAT = 0.1
-"""A bound that falls by less than this share is as good as none."""
+"""A bound that falls by less than this share is called flat, and of no use."""
 MEASURES = {
     STRONGLY_CONVEX: "gap",
     CONVEX: "gap",
@@ -125,7 +125,7 @@ def _facts(series: Configuration) -> Objective | Recorded:
 def _is_covered(config: Mapping[str, Any]) -> bool:
     """Whether a theorem is about the step that was taken, on some problem."""
     step, eta = config.get("step"), config.get("eta")
-    return step == "sqrt-decay" or (step == "theory" and eta in (None, 1))
+    return step == SQRT_DECAY or (step == THEORY and eta in (None, 1))
 
 
 def regime_of(objective: Objective | Recorded) -> str:
@@ -152,9 +152,9 @@ def _built(problem: str) -> Objective:
     return build_problem(json.loads(problem))
 
 
-def _budget(config: Mapping[str, Any], limit: int | None = None) -> Budget:
+def _budget(config: Mapping[str, Any]) -> Budget:
     difference = get_difference(config["difference"])
-    return Budget(limit or int(config["budget"]), config["count"], difference)
+    return Budget(int(config["budget"]), config["count"], difference)
 
 
 def _allocation(q: int, spent: int, budget: Budget) -> Allocation:

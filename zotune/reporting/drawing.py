@@ -1,4 +1,4 @@
-"""A figure with what a page needs to make it speak: which curve is where, and what it says.
+"""A figure with what an interactive page needs: where its points are, and a text for each.
 
 One drawing becomes a PNG, an SVG, and the SVG of an interactive page: nothing is drawn twice.
 """
@@ -68,12 +68,12 @@ LABELS = {
 }
 """What a person calls our measures; others have their own names."""
 ANONYMOUS = dict.fromkeys(["Date", "Creator", "Format", "Type"])
-"""An SVG says nothing of itself, so that the same figure is the same file."""
+"""No metadata in an SVG, so that the same figure is the same file."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Points of a curve that answer when they are pointed at."""
+    """A curve whose points show a text under the pointer."""
 
     axes: Axes
     name: str
@@ -111,8 +111,8 @@ class Drawing:
         artist.set_gid(gid)
         return gid
 
-    def explain(self, entries: Mapping[str, Artist]) -> None:
-        """Draw the one legend of the figure; its entries switch what has their key."""
+    def add_legend(self, entries: Mapping[str, Artist]) -> None:
+        """Draw the one legend of the figure; a click on an entry switches what has its key."""
         with styled():
             legend = self.figure.legend(
                 list(entries.values()), list(entries), loc="outside right upper"
@@ -225,7 +225,7 @@ def _round(value: float) -> float:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Our style, whatever the user's is; theirs is back afterwards."""
+    """Draw in zotune's style inside the context; the user's settings come back after it."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE):

@@ -44,7 +44,7 @@ _AXES = {SPENT: "the budget spent", SECONDS: "wall time"}
 """What curves are drawn against."""
 BOUND, EVERY = "theory bound", "every q"
 BESIDE = 1.05
-"""How far to the right of each other estimators are drawn, so that none hides another."""
+"""The ratio of the q at which neighbouring lines are drawn, so that none hides another."""
 SAME = 0.05
 """Bounds that differ by less than this are drawn as one."""
 
@@ -113,7 +113,7 @@ def curves(
     dashed = entries.pop(BOUND, None)
     entries = {look.key: entries[look.key] for look in looks.values() if look.key in entries}
     if legend:
-        drawing.explain(entries if dashed is None else {**entries, BOUND: dashed})
+        drawing.add_legend(entries if dashed is None else {**entries, BOUND: dashed})
     if measure in ("gap", "loss"):
         drawing.notes.append(spread_note(series, "Bands"))
     return drawing
@@ -260,7 +260,7 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
             place = rank, len(groups)
             entries[title] = _across(drawing, axis, title, place, points, bars)
         name_axes([axis], "q, directions a step", f"final {LABELS[measure]}")
-    drawing.explain(entries)
+    drawing.add_legend(entries)
     drawing.notes.append(spread_note(series, "Bars"))
     unfinished = [one for one in series if one.spent < one.budget]
     if unfinished:
@@ -284,7 +284,6 @@ def _across(
     place: tuple[int, int],
     points: Sequence[tuple[float, float]],
     bars: Sequence[float] | None = None,
-    said: Sequence[str] | None = None,
 ) -> Any:
     """A line through few points, with bars; returns the line, for the legend.
 
@@ -299,7 +298,7 @@ def _across(
         "linestyle": ("-", "--", "-.", ":")[rank % 4],
     }
     (line,) = axis.plot(x, y, label=title, **style)
-    parts = [drawing.identify(line)]
+    parts, said = [drawing.identify(line)], [number(v) for v in y]
     if bars is not None and max(bars) > 0:
         order = sorted(range(len(points)), key=lambda at: points[at])
         spread = np.array([bars[at] for at in order])
@@ -307,7 +306,6 @@ def _across(
         drawn = axis.errorbar(x, y, [low, spread], fmt="none", ecolor=style["color"], capsize=3)
         parts += [drawing.identify(part) for part in (*drawn[1], *drawn[2])]
         said = [with_spread(v, d) for v, d in zip(y, spread, strict=True)]
-    said = said or [number(v) for v in y]
     told = [f"q = {at:g}: {words}" for at, words in zip(q, said, strict=True)]
     drawing.marks.append(Mark(axis, title, x, y, told, [title], parts))
     return line
@@ -344,7 +342,7 @@ def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> D
             for rank, (title, mine) in enumerate(groups.items())
         }
         name_axes([axis], "q, directions a step", f"best {label}")
-    drawing.explain(entries)
+    drawing.add_legend(entries)
     drawing.notes += _edges(series, chosen)
     return drawing
 
@@ -398,7 +396,7 @@ def losses_by_step(series: Sequence[Configuration], *, name: str = "loss-by-step
                     entries.setdefault(look.key, line)
             axis.set_title(title)
         name_axes(axes, label, f"final {LABELS[measure]}")
-    drawing.explain({key: entries[key] for key in (lk.key for lk in looks.values())})
+    drawing.add_legend({key: entries[key] for key in (lk.key for lk in looks.values())})
     drawing.notes.append("Rings mark the lowest of each q.")
     if any(_end(one, measure) > start for one in known):
         drawing.notes.append("A line that leaves at the top ends above the start: it diverges.")

@@ -90,7 +90,7 @@ def _plain(value: Any, kind: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's news of a study that nobody sees."""
+    """Keep Optuna from logging a study that only carries the numbers."""
     import optuna
 
     before = optuna.logging.get_verbosity()

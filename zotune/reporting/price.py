@@ -37,7 +37,7 @@ def best_so_far(some: Sequence[Configuration], *, name: str = "price") -> Drawin
         entries = {key: _line(drawing, axis, key, *lines[key]) for key in lines}
         count = some[0].config.get("count", "budget")
         name_axes([axis], f"{count} spent, all replicates", f"best {LABELS[measure]} so far")
-    drawing.explain(entries)
+    drawing.add_legend(entries)
     drawing.notes.append(price_note(*(int(spent[-1]) for spent, _ in lines.values())))
     return drawing
 

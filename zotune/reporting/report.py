@@ -71,7 +71,7 @@ class Report:
 
 
 def build(launches: Sequence[LaunchRecord]) -> Report:
-    """The report of launches of one study; what is of two launches is never mixed."""
+    """The report of launches of one study, which are never mixed."""
     parts = list(_parts(launches))
     verdicts = {launch.launch: verdicts_of(launch) for launch in launches}
     spending = {
@@ -126,7 +126,7 @@ def _progress_of(launch: LaunchRecord) -> str:
     if not launch.is_running and not launch.is_unfinished:
         return f"{many}, ended"
     state = "still running" if launch.is_running else "unfinished"
-    counts = [f"{begun} begun"] if planned else []  # else nobody knows how many wait
+    counts = [f"{begun} begun"] if planned else []  # else it is not known how many wait
     return f"{many}, {state}: {', '.join([*counts, f'{launch.ended} ended'])}"
 
 
@@ -176,7 +176,7 @@ def _tuned(series: Configuration, among: Sequence[Configuration]) -> str:
 def _state(
     launch: LaunchRecord, verdicts: list[Verdict], why_not: str, several: bool
 ) -> list[Section]:
-    """What became of the trials, where that is not plain, and the verdicts on the claims."""
+    """Verdicts on the claims, and trials that are still running or have failed."""
     which = f" of launch {launch.launch}" if several else ""
     sections = []
     if verdicts or why_not:

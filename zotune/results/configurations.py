@@ -24,7 +24,7 @@ NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED
 PANELS = ("estimator", "update", "step", "directions", "difference")
 """Settings that are compared side by side; what else is searched is tuned, problems apart."""
 FURTHEST = ("spent", "steps")
-"""Of several trials, the one that went furthest is told."""
+"""Of several trials, the value of the one that went furthest is shown."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def configurations(trials: Iterable[Trial]) -> list[Configuration]:
 
 
 def without_copies(trials: Sequence[Trial]) -> list[Trial]:
-    """Of trials that are one run made twice the one that went furthest, in their order."""
+    """The trials in their order; of those that repeat one run, the one that went furthest."""
     furthest: dict[str, int] = {}
     for at, trial in enumerate(trials):
         kept = furthest.setdefault(_whole(trial), at)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 ALL = "all"
 """In place of a launch's id: every launch."""
 AT_ONCE = 8
-"""Requests on their way at one time; a server is waited for, not computed with."""
+"""Requests to a server at one time; threads that wait for it need no processor."""
 RUNS = 100
 """Runs that one query of a database names."""
 
@@ -71,7 +71,7 @@ class LaunchRecord:
 
     @property
     def is_running(self) -> bool:
-        """Whether any trial is on its way."""
+        """Whether any trial is running."""
         return any(trial.status == RUNNING for trial in self.trials)
 
     @cached_property
@@ -114,7 +114,7 @@ class LaunchRecord:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether trials wait or were interrupted, and none is on its way."""
+        """Whether trials wait or were interrupted, and none is running."""
         waits = self.ended < max(len(self.trials), self.planned or 0)
         return waits and not self.is_running
 

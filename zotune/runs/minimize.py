@@ -161,7 +161,7 @@ def _first(make: Callable[[], tuple[Any, Any]]) -> Any:
 
 
 def _known(workers: RayWorkers, make: Callable[[], tuple[Any, Any]]) -> Any:
-    """What the workers say of their objective; a model is needed here, too."""
+    """The objective as the workers describe it; a model is built in this process, too."""
     found = workers.describe()
     return make() if found is None else (found, {"name": found.name, "dim": found.dim})
 

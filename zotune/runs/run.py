@@ -213,7 +213,7 @@ def run_at(path: Path) -> Run:
         minimum=notes["minimum"],
         smoothness_estimated=notes.get("smoothness_estimated", False),  # format 1 may not say
         chosen=chosen,
-        provenance=notes.get("provenance", {}),  # of older ones nothing is known
+        provenance=notes.get("provenance", {}),  # older checkpoints have none
         read_weights=reader,
         **end,
     )

@@ -14,7 +14,7 @@ from zotune.clusters.own_ray import own_ray, resources
 from zotune.config import Config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
-from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.runs.shares import checked_share
 
 if TYPE_CHECKING:
@@ -66,16 +66,15 @@ def require_shares(count: int, share: Mapping[str, float]) -> None:
             )
 
 
-def serve(workers: RayWorkers, loop: Loop, x0: Any = None, own: Own | None = None) -> None:
+def serve(workers: RayWorkers, loop: Loop, x0: Any = None) -> None:
     """Let workers answer the requests of a loop."""
-    entries = own_entries() if own is None else own
     memory = getattr(loop.iterate, "memory", loop.config.memory)  # as is chosen here
     alike = loop.config.model_copy(update={"memory": memory})
-    workers.attend(loop, partial(_copy_of, alike, x0, entries))
+    workers.attend(loop, partial(_copy_of, alike, x0, plugin_entries()))
     loop.answer_with(workers)
 
 
-def _copy_of(config: Config, x0: Any, own: Own, objective: Any) -> Loop:
+def _copy_of(config: Config, x0: Any, plugins: Plugins, objective: Any) -> Loop:
     """A worker's loop."""
-    adopt(own)
+    adopt_plugins(plugins)
     return Loop(config, objective, x0)

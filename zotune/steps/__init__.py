@@ -27,7 +27,7 @@ are saved with the run::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import isgeneratorfunction
@@ -185,12 +185,18 @@ class StepRule:
         """Whether the step has to be divided by L."""
         return self.entry.needs_smoothness
 
-    def size(self, t: int, q: int) -> float:
-        """The step (times L under ``theory``) for step t, rescaled where the block has shrunk."""
-        assert self.entry.size is not None  # others are searched for
+    def sizes(self, steps: Iterable[int], q: int) -> list[float]:
+        """The steps (times L under ``theory``) of blocks of q, rescaled where these have shrunk."""
+        size = self.entry.size
+        assert size is not None  # others are searched for
         eta = self.entry.default_eta if self.eta is None else self.eta
         assert eta is not None  # checked above
-        return self.entry.size(eta, t, self.best(q), self.best(self.q))
+        best, usual = self.best(q), self.best(self.q)
+        return [size(eta, t, best, usual) for t in steps]
+
+    def size(self, t: int, q: int) -> float:
+        """The same of step t alone."""
+        return self.sizes((t,), q)[0]
 
     def weight(self, t: int, q: int) -> float:
         """The weight of x_t in the average iterate: the step times E gᵀĝ / ‖g‖²."""

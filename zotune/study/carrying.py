@@ -17,7 +17,7 @@ from zotune.core.settings import setting
 from zotune.errors import CheckpointError, ConfigError
 from zotune.objectives import complete_problem
 from zotune.study.model import Study
-from zotune.study.racing import CHOOSES
+from zotune.study.racing import AUTO_SETTINGS
 from zotune.study.studyfile import GRID, RACE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
 
     Args:
         folder: of the launch.
-        study: that goes on from it; its problem names options that trials have left out.
+        study: the one that goes on; it fills in options of the problem that trials left out.
     """
     found: dict[str, str] = {}
     for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
@@ -46,7 +46,7 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
             problem = complete_problem({**study.config["problem"], **config.problem})
             identity = config.model_copy(update={"problem": problem}).identity
             newest = checkpoint / STATE_FILE
-            before = found.get(identity)  # of a trial that Tune had lost, and began anew
+            before = found.get(identity)  # Tune had lost the trial, and started it again
             if before is None or checkpoints.charged_in(newest) > checkpoints.charged_in(
                 Path(before)
             ):
@@ -113,7 +113,7 @@ def only_best(study: Study, best: Run, budget: int | None) -> Study:
             f"spent, got {budget}"
         )
     config = best.config.model_dump()
-    chosen = CHOOSES if best.config.chooses else {}  # in a race, whatever the study fixes
+    chosen = AUTO_SETTINGS if best.config.chooses else {}  # in a race, whatever the study fixes
     data = study.to_dict() | {
         "budget": budget,
         "report_every": study.reports_at,

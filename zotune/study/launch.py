@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.core.files import write_whole
 from zotune.core.folders import written_by_others
-from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE, RUNNING, STUDY_FILE
+from zotune.core.names import (
+    CONTINUES,
+    FINISHED,
+    INTERRUPTED,
+    LAUNCH_FILE,
+    RUNNING,
+    STUDY_FILE,
+)
 from zotune.core.provenance import versions
 from zotune.errors import ZotuneError
 from zotune.objectives import PROBLEMS
@@ -70,13 +77,13 @@ class Launch:
 
 
 def launch_id() -> str:
-    """A new id: when, and a few digits that tell launches of one second apart."""
+    """A new id: the time, and random digits for launches that begin in the same second."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 @contextmanager
 def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
-    """A launch with a folder of its own, in which the study is saved; ours until we leave."""
+    """A launch in a new folder with the study saved in it, locked until the context ends."""
     launch = Launch(study, storage.absolute(), launch_id())
     check_storage(launch)
     with _locked(launch.folder):
@@ -103,7 +110,7 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
 
 
 def _require_resumable(folder: Path) -> None:
-    """Refuse a launch whose files of Ray's name modules of an older zotune."""
+    """Refuse a launch whose pickles by Ray name modules of an older zotune."""
     if _resumable(_record(folder)):
         return
     raise LaunchError(
@@ -114,7 +121,7 @@ def _require_resumable(folder: Path) -> None:
 
 
 def _resumable(record: Mapping[str, Any]) -> bool:
-    """Whether Ray's files in a launch are of this zotune; an empty record tells nothing."""
+    """Whether Ray's pickles in a launch can be loaded; of an empty record, assume so."""
     return not record or "format" in record
 
 
@@ -129,9 +136,9 @@ def _require_trusted(folder: Path) -> None:
 
 
 def launches_of(study: Study, storage: Path) -> list[Launch]:
-    """Launches that ran what this study runs and that nobody runs at the moment, oldest first.
+    """Launches of the same trials that no process is running at the moment, oldest first.
 
-    What a study asks and claims of its runs may have changed since.
+    Questions and claims of the study may have changed since.
     """
     found = []
     for file in (storage.absolute() / study.name).glob(f"*/{STUDY_FILE}"):
@@ -180,7 +187,7 @@ def extended_launch(
             study = extended(study, budget, **more)
         else:
             study = only_best(study, best_of(folder), budget)
-        with new_launch(study, storage, continues=folder.name) as launch:
+        with new_launch(study, storage, **{CONTINUES: folder.name}) as launch:
             yield launch
 
 

@@ -50,13 +50,13 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
 
 def _import_tune() -> None:
-    """Import Ray Tune; whoever needs it is told what is wrong with it."""
+    """Import Ray Tune ahead of time; if that fails, the import that needs it says why."""
     with suppress(Exception):
         import_module("ray.tune")
 
 
 def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
-    """A Ray of this machine for a Tuner of your own, which nobody else can use.
+    """A Ray of this machine for a Tuner of your own, which no other process can use.
 
     Ray's servers listen on all interfaces. This one accepts only processes that have its random
     token, keeps its files from other users, and joins no cluster that happens to run here. If this

@@ -13,12 +13,12 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.core.files import written_whole
 from zotune.core.names import BEST_POINT_FILE, CHARGED, DIVERGED, STATE_FILE
-from zotune.study.racing import CHOOSES, RacePlan, survivors, with_head_start
+from zotune.study.racing import AUTO_SETTINGS, RacePlan, survivors, with_head_start
 from zotune.study.spending import account_of
 
 
 class Race(FIFOScheduler):
-    """Successive halving that waits for everybody, so that the faster worker decides nothing.
+    """Successive halving that waits for all trials of a rung: speed decides nothing.
 
     The losses at the rungs are kept with what was spent. A resumed race decides from them as
     before, whatever Tune has forgotten. The winner goes on from the best point of all trials, of
@@ -48,10 +48,10 @@ class Race(FIFOScheduler):
 
     def _rung(self, trial: Trial) -> int:
         """The rung at which a trial is judged next; ``auto`` is judged at the final one alone."""
-        return self._stage if self.plan.final is None or not _chooses(trial) else self.plan.final
+        return self._stage if self.plan.final is None or not _is_auto(trial) else self.plan.final
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Decide where all have come to the rung; let those that go on run."""
+        """Decide once all have reached the rung; let those that go on run."""
         while (losses := self._losses(tune_controller)) is not None:
             self._decide(tune_controller, losses)
         trials = tune_controller.get_trials()
@@ -62,7 +62,7 @@ class Race(FIFOScheduler):
         return next(ready, None)
 
     def _losses(self, controller: Any) -> dict[str, float] | None:
-        """The losses of all that are left, once each has come to the rung and stands still."""
+        """The losses of all that are left, once each has reached the rung and none is running."""
         if self._stage == len(self.plan.rungs):
             return None
         trials = {trial.trial_id: trial for trial in controller.get_trials()}
@@ -76,7 +76,7 @@ class Race(FIFOScheduler):
 
     def _is_judged(self, trial: Trial) -> bool:
         """Whether a trial is among those that are compared at this rung."""
-        if self.plan.final is not None and _chooses(trial):
+        if self.plan.final is not None and _is_auto(trial):
             return self._stage == self.plan.final
         return self._racing is None or trial.trial_id in self._racing
 
@@ -94,7 +94,7 @@ class Race(FIFOScheduler):
     def _judged(self, trial: Trial, row: Mapping[str, Any]) -> float:
         """The loss by which a trial is compared."""
         loss = float(row["loss"])
-        if self.plan.final is None or not _chooses(trial):
+        if self.plan.final is None or not _is_auto(trial):
             return loss
         return with_head_start(loss, float(row["start_loss"]))
 
@@ -127,9 +127,9 @@ class Race(FIFOScheduler):
         account.join(winner.trial_id, int((saved.metrics or {})[CHARGED]), str(file))
 
 
-def _chooses(trial: Trial) -> bool:
+def _is_auto(trial: Trial) -> bool:
     """Whether a trial is the run that chooses everything by itself."""
-    return all(trial.config.get(key) == value for key, value in CHOOSES.items())
+    return all(trial.config.get(key) == value for key, value in AUTO_SETTINGS.items())
 
 
 def _copied(trial: Trial, file: Path) -> bool:

@@ -27,7 +27,7 @@ HEAD_START = 2.0
 
 ``auto`` measures whole blocks before it moves, and falls faster afterwards.
 """
-CHOOSES = dict.fromkeys(CHOICES, AUTO)
+AUTO_SETTINGS = dict.fromkeys(CHOICES, AUTO)
 """Settings of the run that chooses everything by itself."""
 
 
@@ -73,7 +73,7 @@ def plan_race(
         racers: how many there are.
         step: the most that one step of any of them takes.
         first: the most that the first step of any takes, where curvature is probed before it;
-            nobody is judged earlier. As any other step unless given.
+            the first rung comes no earlier. As any other step unless given.
         every: spent budget between two reports; the first share unless given.
         auto: whether the run that chooses everything races as well.
 
@@ -99,8 +99,8 @@ def plan_race(
 def _halving(total: int, racers: int, step: int, first: int, every: int | None) -> RacePlan:
     """Rungs with the better half after each, which take half of this total.
 
-    Where first steps take more than their part of it, the rungs after them have less or are left
-    out, so that more than half of a field may go at the first.
+    If first steps take more than their share of it, later rungs get less or are left out, so that
+    more than half of the configurations may be dropped at the first.
     """
     racing = _racing(racers)
     if not racing:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.callbacks.deliverer import prepared
 from zotune.callbacks.stores import NOWHERE
 from zotune.core.account import spent_in
-from zotune.core.names import FINISHED, INTERRUPTED, LAUNCH_FILE
+from zotune.core.names import CONTINUES, FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Interrupt, handled
 from zotune.study.capacity import too_large
 from zotune.study.launch import Launch, LaunchError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STATE = "experiment_state-"
 """How the names of Tune's state files begin; the time of a session follows."""
-TUNES_OWN = "TUNE_DISABLE_SIGINT_HANDLER"
+DISABLE_TUNES_HANDLER = "TUNE_DISABLE_SIGINT_HANDLER"
 STORE = "tracking_uri"
 """The note of a launch that names its store, without credentials; spools have it as well."""
 
@@ -68,20 +68,20 @@ def interruptible() -> Iterator[Interrupt]:
             raise KeyboardInterrupt
         stop(number, frame)
 
-    before, environment = signal.getsignal(signal.SIGUSR1), os.environ.get(TUNES_OWN)
-    os.environ[TUNES_OWN] = "1"
+    before, environment = signal.getsignal(signal.SIGUSR1), os.environ.get(DISABLE_TUNES_HANDLER)
+    os.environ[DISABLE_TUNES_HANDLER] = "1"
     try:
         with handled(handle) as noted.listen:
             yield noted
     finally:
         signal.signal(signal.SIGUSR1, before or signal.SIG_DFL)
-        del os.environ[TUNES_OWN]
+        del os.environ[DISABLE_TUNES_HANDLER]
         if environment is not None:
-            os.environ[TUNES_OWN] = environment
+            os.environ[DISABLE_TUNES_HANDLER] = environment
 
 
 def store_of(tracking_uri: str | None) -> str | None:
-    """The full address of the MLflow store, or None for none; one that cannot be is refused."""
+    """The full address of the MLflow store, or None for none; a malformed one is refused."""
     from zotune.callbacks.stores import resolve_uri
 
     return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
@@ -93,7 +93,7 @@ def with_store(launch: Launch, given: str | None) -> Launch:
 
     store = store_of(given)
     bare = NOWHERE if store is None else without_credentials(store)
-    before = launch.notes.get("continues")
+    before = launch.notes.get(CONTINUES)
     kept = _started_with(launch.folder.parent / str(before) if before else launch.folder)
     if given is None and kept is not None:
         return launch.record(launch.state, **{STORE: kept})
@@ -184,7 +184,7 @@ def _tuner(launch: Launch, callbacks: Iterable[Any], resume: bool) -> tune.Tuner
     restored = _restored(launch, known) if resume else None
     if restored is not None:
         return restored
-    # of trials that were begun, and that Tune has lost
+    # and those in its own folder, of trials that are not in what Tune has saved
     known |= carried(launch.folder, launch.study)
     return build_tuner(
         launch.study,
@@ -211,13 +211,13 @@ def _carried(launch: Launch) -> dict[str, str]:
     """Checkpoints of the launch that this one goes on from."""
     from zotune.study.carrying import carried
 
-    before = launch.notes.get("continues")
+    before = launch.notes.get(CONTINUES)
     return carried(launch.folder.parent / str(before), launch.study) if before else {}
 
 
 def _spent_before(launch: Launch) -> int:
     """What the launch that this one goes on from has spent of the total, with all before it."""
-    earlier = launch.notes.get("continues")
+    earlier = launch.notes.get(CONTINUES)
     if earlier is None:
         return 0
     spending = spent_in(launch.folder.parent / str(earlier))
@@ -241,7 +241,7 @@ def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
 
 
 def _has_trials(folder: Path) -> bool:
-    """Whether the newest whole one of Tune's state files knows a trial; torn ones are set aside."""
+    """Whether Tune's newest complete state file has a trial; incomplete ones are renamed."""
     for state in sorted(folder.glob(f"{STATE}*.json"), reverse=True):
         try:
             return bool(json.loads(state.read_text(encoding="utf-8"))["trial_data"])
@@ -251,7 +251,7 @@ def _has_trials(folder: Path) -> bool:
 
 
 def _set_aside(state: Path) -> None:
-    """Rename what a session has saved; its searcher knows trials that older states do not."""
+    """Rename all that a session has saved: its searcher knows trials that older states lack."""
     session = state.stem.removeprefix(STATE)
     for file in [*state.parent.glob(f"*-{session}.json"), *state.parent.glob(f"*-{session}.pkl")]:
         file.rename(file.with_name(f"{file.name}.torn"))

@@ -12,7 +12,7 @@ import yaml
 
 from zotune.errors import ConfigError
 from zotune.objectives import PROBLEMS
-from zotune.study.shape import NAME
+from zotune.registry import NAME
 from zotune.study.studyfile import shipped_studies
 from zotune.study.user_function import UserFunction, find_function
 
@@ -116,7 +116,7 @@ def write(name: str, *, function: str | None = None, dim: int | None = None) -> 
 
 
 def _require_new(name: str) -> None:
-    if not re.fullmatch(NAME, name):
+    if not NAME.fullmatch(name):
         raise ConfigError(
             f"the name of a study must be letters, digits, '-', '_' and '.', got {name!r}; "
             "its files are written to the current folder"

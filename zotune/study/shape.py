@@ -23,6 +23,7 @@ from zotune.core.grid import GRID_POINTS
 from zotune.core.settings import PROBLEM
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
+from zotune.registry import NAME
 from zotune.study.points import Axis, Distribution, parse_axis
 from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
@@ -86,15 +87,11 @@ class StopKeys(FileMapping):
     """A trial ends at a report by which it has taken so much wall time, as if all were spent."""
 
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""What a study may be called, since a folder has its name."""
-
-
 class Shape(FileMapping):
     """The keys of a study."""
 
     format: Whole = Field(STUDY_FORMAT, ge=1)
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=f"^{NAME.pattern}$")
     question: str = ""
     problem: dict[str, Any]
     budget: Whole = Field(ge=1)
@@ -262,7 +259,7 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
         settings = PROBLEMS[problem["name"]].settings_of(problem)
         if settings is not None:
             settings.check()
-        elif problem["name"] in PROBLEMS.own:
+        elif problem["name"] in PROBLEMS.plugins:
             build_any_problem(problem)
         else:
             build_any_problem({key: _small(value) for key, value in problem.items()})
@@ -273,11 +270,11 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def _is_usual(problem: Mapping[str, Any]) -> bool:
-    """Whether a problem of ours differs from its defaults in size and instance at most.
+    """Whether a built-in problem differs from its defaults in dimension and seed at most.
 
     Nothing can be wrong with it, and torch need not be imported to find that out.
     """
-    if problem["name"] in PROBLEMS.own:
+    if problem["name"] in PROBLEMS.plugins:
         return False
     usual = PROBLEMS[problem["name"]].options
     least = {"dim": 1, "seed": 0}

@@ -36,7 +36,7 @@ _OPEN: dict[str, Account] = {}
 def open_account(folder: Path, limit: int | None = None, before: int = 0) -> Account:
     """The account of a launch as its file has it."""
     account = _OPEN[folder.name] = Account(folder / ACCOUNT_FILE)
-    account.limited(limit, before)
+    account.set_limit(limit, before)
     return account
 
 
@@ -153,7 +153,7 @@ class Limited(FIFOScheduler):
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Note the trial, or know it again after its driver was killed."""
         others = [other.trial_id for other in tune_controller.get_trials()]
-        self.account.known(trial.trial_id, identity_of(self._config(trial)), others)
+        self.account.add_trial(trial.trial_id, identity_of(self._config(trial)), others)
         self.base.on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:

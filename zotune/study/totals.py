@@ -12,7 +12,7 @@ from zotune.core.settings import PROBLEM, label, setting
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 from zotune.study.points import Point, knows_smoothness, located, over_weights
-from zotune.study.racing import CHOOSES, RacePlan, plan_race
+from zotune.study.racing import AUTO_SETTINGS, RacePlan, plan_race
 from zotune.study.studyfile import ASHA, GRID, NO_SCHEDULER, PBT, RACE, RANDOM, ROWS, Complaint
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def auto_point(study: Study) -> Point:
     if budget is None:
         return {}
     others = {key: Config.model_fields[key].default for key in study.space}
-    return {**others, **CHOOSES, "budget": min(study.budget, budget)}
+    return {**others, **AUTO_SETTINGS, "budget": min(study.budget, budget)}
 
 
 def least(study: Study) -> int:
@@ -141,14 +141,18 @@ def total_lines(study: Study, spending: Spending, missing: Sequence[str]) -> lis
 
 
 def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Trials of a study with a total that no configuration of these is of, in a person's words.
+    """Labels of trials that were not begun because the total was spent.
 
-    A search that chooses its points on the way has none that could be named; they are counted.
+    A search that chooses its points as it goes has none to name yet; its trials are numbered.
+
+    Args:
+        study: whose trials they are; without a total none is left out.
+        begun: configurations of the trials that were begun.
     """
     if study.total is None:
         return []
     configs = list(begun)
-    if study.scheduler == PBT:  # whose trials leave the points that they began at
+    if study.scheduler == PBT:  # its trials change their settings on the way
         return [f"trial {at + 1}" for at in range(len(configs), study.size)]
     missing = [label(point) for point in study.trials if not any(_is_at(c, point) for c in configs)]
     if study.trials or len(configs) >= study.size:

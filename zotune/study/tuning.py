@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.core.settings import place, setting
-from zotune.runs.own import own_entries
+from zotune.runs.plugin_entries import plugin_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
@@ -33,7 +33,7 @@ RETRIES = 3
 def param_space(study: Study) -> dict[str, Any]:
     """The search space; the points of grids and random searches are chosen by the study."""
     if study.search.algorithm == RACE:
-        return place(study.config, {key: _any_of(study, key) for key in _told(study)})
+        return place(study.config, {key: _any_of(study, key) for key in _race_keys(study)})
     domains = {
         key: axis.domain() if isinstance(axis, Distribution) else tune.choice(axis)
         for key, axis in study.axes.items()
@@ -60,13 +60,13 @@ def _points(study: Study) -> list[Point]:
     """The points of all trials; in a race all of them have the keys of any of them."""
     if study.search.algorithm != RACE:
         return study.trials
-    told = _told(study)
+    keys = _race_keys(study)
     configs = (study.configuration(point).model_dump() for point in study.trials)
-    return [{key: setting(config, key) for key in told} for config in configs]
+    return [{key: setting(config, key) for key in keys} for config in configs]
 
 
-def _told(study: Study) -> list[str]:
-    """What any trial of a race is told."""
+def _race_keys(study: Study) -> list[str]:
+    """Settings in which trials of a race differ."""
     return list(dict.fromkeys(key for point in study.trials for key in point))
 
 
@@ -91,7 +91,7 @@ class TargetLoss(tune.Stopper):
         self.target = target
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Whether the trial has arrived."""
+        """Whether the trial has reached the target."""
         return bool(result["loss"] <= self.target)
 
     def stop_all(self) -> bool:
@@ -112,7 +112,7 @@ class Plateau(tune.Stopper):
         self._idle: defaultdict[str, int] = defaultdict(int)
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Whether the trial has stood still for too long."""
+        """Whether so many reports have brought no new best loss."""
         if result["spent"] <= self._spent[trial_id]:
             return False
         self._spent[trial_id] = result["spent"]
@@ -128,7 +128,7 @@ class Plateau(tune.Stopper):
 
 
 def stopper(study: Study, folder: Path) -> tune.Stopper:
-    """What ends trials besides their budget; the first sees every report, and books it."""
+    """What ends trials besides their budget; the first writes down what each report has spent."""
     stoppers: list[tune.Stopper] = [Books(folder)]
     if study.stop.loss is not None:
         stoppers.append(TargetLoss(study.stop.loss))
@@ -163,7 +163,7 @@ def bound_trainable(
     )
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
-    told["own"] = {} if trainable else own_entries()
+    told["own"] = {} if trainable else plugin_entries()
     told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})

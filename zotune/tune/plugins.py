@@ -11,7 +11,7 @@ from types import ModuleType
 from zotune.errors import ConfigError, ZotuneError
 
 
-def import_own(place: str) -> None:
+def import_plugin(place: str) -> None:
     """Import a ``.py`` file or a module of the user's, which registers what can be named then.
 
     It travels to Ray's workers by value, and with it the modules beside a file that it imports:

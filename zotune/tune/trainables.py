@@ -35,7 +35,7 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import granted, joins
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
@@ -83,7 +83,7 @@ class ZOTrainable(tune.Trainable):
         source: sources.Source | None = None,
         data: Any = None,
         carried: Mapping[str, str] | None = None,
-        own: Own | None = None,
+        own: Plugins | None = None,
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
         most_seconds: float | None = None,
@@ -95,7 +95,7 @@ class ZOTrainable(tune.Trainable):
         leave out; ``limited`` says that the driver grants what may be spent; ``most_seconds`` is
         the wall time after which a trial ends as if its budget were spent.
         """
-        adopt(own or {})
+        adopt_plugins(own or {})
         self._source = source
         self._data = data
         self._carried = carried or {}
@@ -347,7 +347,7 @@ def trainable(
     unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
     bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
     with_source: type[ZOTrainable] = tune.with_parameters(
-        bound, source=source, data=data, own=own_entries()
+        bound, source=source, data=data, own=plugin_entries()
     )
     return with_source
 

@@ -11,7 +11,7 @@ from ray import tune
 
 from zotune._lazy import LazyModule
 from zotune.errors import ConfigError
-from zotune.runs.own import Own, adopt, own_entries
+from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.runs.shares import SHARE
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class TrialWorkers:
             share = self._bundles[0]
             placed = [{"scheduling_strategy": self._place(at)} for at in range(count)]
             told = {"cpu": share.get("CPU", 0.0), "gpu": share.get("GPU", 0.0)}
-            make = partial(_built, own_entries(), told["gpu"] > 0, build)
+            make = partial(_built, plugin_entries(), told["gpu"] > 0, build)
             opened = run_workers.own_workers(count, make, told, placed)
             self._workers = self._open.enter_context(opened)
             self._key = (count, key)
@@ -101,7 +101,7 @@ class TrialWorkers:
         )
 
 
-def _built(own: Own, on_gpu: bool, build: Callable[[torch.device], Any]) -> Any:
+def _built(plugins: Plugins, on_gpu: bool, build: Callable[[torch.device], Any]) -> Any:
     """A worker's objective, on its GPU if it has a real one."""
-    adopt(own)
+    adopt_plugins(plugins)
     return build(torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu"))

@@ -40,7 +40,7 @@ class LeanProbe(Probe):
     def __init__(self, objective: WeightsObjective, mu: float) -> None:
         super().__init__(objective, mu)
         names = {id(p): name for name, p in objective.trained.items()}
-        self.own = {name: p.data for name, p in objective.trained.items()}
+        self.originals = {name: p.data for name, p in objective.trained.items()}
         self.owners = [
             (module, {key: names[id(p)] for key, p in _parameters(module) if id(p) in names})
             for module in objective.module.modules()
@@ -65,7 +65,8 @@ class LeanProbe(Probe):
             if self._checked:
                 return float(self.objective.loss(batch))
             self._checked = True
-            blind = {n: p.new_full((1,), torch.nan).expand(p.shape) for n, p in self.own.items()}
+            originals = self.originals.items()
+            blind = {n: p.new_full((1,), torch.nan).expand(p.shape) for n, p in originals}
             with pointed_at(self.objective.trained, blind):
                 loss = float(self.objective.loss(batch))
         if not isfinite(loss) and isfinite(float(self.objective.loss(batch))):
@@ -77,7 +78,7 @@ class LeanProbe(Probe):
 
     def moved(self, name: str, start: int, stop: int, mover: _Mover, out: Tensor) -> Tensor:
         """Write weights + radius·u of a stretch of one parameter to ``out``."""
-        base = self.own[name].view(-1)
+        base = self.originals[name].view(-1)
         if not self.layout.is_whole:
             out.copy_(base[start:stop])
         for tile, piece in self.layout.of(name, start, stop):
@@ -98,26 +99,26 @@ class _Mover:
 
     def whole(self, name: str) -> Tensor:
         """A parameter, moved."""
-        own = self.probe.own[name]
+        whole = self.probe.originals[name]
         if self.shift is None:
-            return own
-        out = torch.empty(own.numel(), dtype=own.dtype, device=own.device)
-        return self.probe.moved(name, 0, own.numel(), self, out).view_as(own)
+            return whole
+        out = torch.empty(whole.numel(), dtype=whole.dtype, device=whole.device)
+        return self.probe.moved(name, 0, whole.numel(), self, out).view_as(whole)
 
     def rows(self, name: str, spans: list[tuple[int, int]]) -> Tensor:
         """Stretches of whole rows of a parameter, moved, one below the other."""
-        own = self.probe.own[name]
+        whole = self.probe.originals[name]
         total = sum(stop - start for start, stop in spans)
-        out = torch.empty(total, dtype=own.dtype, device=own.device)
+        out = torch.empty(total, dtype=whole.dtype, device=whole.device)
         at = 0
         for start, stop in spans:
             part = out[at : at + stop - start]
             if self.shift is None:
-                part.copy_(own.view(-1)[start:stop])
+                part.copy_(whole.view(-1)[start:stop])
             else:
                 self.probe.moved(name, start, stop, self, part)
             at += stop - start
-        return out.view(-1, *own.shape[1:])
+        return out.view(-1, *whole.shape[1:])
 
     def tile(self, index: int) -> Tensor:
         """A tile of the vector; the last few are remembered."""
@@ -150,14 +151,14 @@ def _wrapped(module: nn.Module, owned: dict[str, str], mover: _Mover) -> Forward
 def _look_up(ids: Tensor, name: str, mover: _Mover) -> Tensor:
     """An embedding of which only the wanted rows are made."""
     rows, places = torch.unique(ids, return_inverse=True)
-    made = mover.rows(name, runs(rows, mover.probe.own[name].shape[1]))
+    made = mover.rows(name, runs(rows, mover.probe.originals[name].shape[1]))
     return functional.embedding(places, made)
 
 
 def _multiply(x: Tensor, module: nn.Module, owned: dict[str, str], mover: _Mover) -> Tensor:
     """A linear layer whose rows are made in parts."""
     name = owned["weight"]
-    rows, width = mover.probe.own[name].shape
+    rows, width = mover.probe.originals[name].shape
     bias = mover.whole(owned["bias"]) if "bias" in owned else module.bias
     size = max(1, PART_BYTES // (width * x.element_size()))
     out = x.new_empty(*x.shape[:-1], rows)
@@ -179,11 +180,11 @@ def _forwards(wrapped: Iterator[tuple[nn.Module, Forward]]) -> Iterator[None]:
             module.__dict__["forward"] = forward
         yield
     finally:
-        for module, own in before:
-            if own is None:
+        for module, original in before:
+            if original is None:
                 del module.__dict__["forward"]
             else:
-                module.__dict__["forward"] = own
+                module.__dict__["forward"] = original
 
 
 def _parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:

@@ -106,11 +106,11 @@ class FastProbe(Probe):
 @contextmanager
 def pointed_at(trained: Mapping[str, Parameter], stand_ins: Mapping[str, Tensor]) -> Iterator[None]:
     """Parameters with other memory for a while; whatever happens, they get their own back."""
-    own = {name: trained[name].data for name in stand_ins}
+    originals = {name: trained[name].data for name in stand_ins}
     try:
         for name, tensor in stand_ins.items():
             trained[name].data = tensor
         yield
     finally:
-        for name, tensor in own.items():
+        for name, tensor in originals.items():
             trained[name].data = tensor

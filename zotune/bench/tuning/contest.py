@@ -15,7 +15,7 @@ from zotune.core.names import RUNNING
 from zotune.loop import Loop
 from zotune.objectives import Objective
 from zotune.study.points import combinations
-from zotune.study.racing import CHOOSES, RacePlan, plan_race
+from zotune.study.racing import AUTO_SETTINGS, RacePlan, plan_race
 from zotune.study.reserving import first_cost, step_cost
 
 RACE, ALONE, AUTO, PAID = "race", "race without auto", "auto", "grid"
@@ -68,7 +68,7 @@ def racing(
     rungs = plan_race(total, len(configs), step=steps, first=first, auto=auto)
     racers = [config.model_copy(update={"report_every": rungs.every}) for config in configs]
     if rungs.auto is not None:
-        settings = CHOOSES | {"budget": rungs.auto, "report_every": rungs.every}
+        settings = AUTO_SETTINGS | {"budget": rungs.auto, "report_every": rungs.every}
         racers.append(parse_config(settings | {"count": EVALUATIONS}))
     return rungs, racers
 

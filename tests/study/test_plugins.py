@@ -21,9 +21,9 @@ from zotune.estimators import ESTIMATORS
 from zotune.objectives import PROBLEMS
 from zotune.reporting.report import build
 from zotune.results.store import Store
-from zotune.runs.own import adopt, own_entries
+from zotune.runs.plugin_entries import adopt_plugins, plugin_entries
 from zotune.study import Study
-from zotune.tune.plugins import import_own
+from zotune.tune.plugins import import_plugin
 
 BESIDE = "def shifted(x):\n    return x - 1\n"
 """A module that the file of the user's imports."""
@@ -158,28 +158,28 @@ def test_a_trainable_takes_estimators_along_that_were_registered_before_it(tmp_p
 
 
 def test_a_problem_without_a_dimension_among_its_options_is_asked_for_it(own_file: Path) -> None:
-    import_own(str(own_file))
+    import_plugin(str(own_file))
     study = Study(**STUDY | {"space": {"estimator": ["align"], "q": [2, 20, 21]}})
     assert [skipped.point["q"] for skipped in study.skipped] == [21]
     assert "d = 20" in study.skipped[0].reason
 
 
 def test_a_file_is_imported_once_however_often_it_is_named(own_file: Path) -> None:
-    import_own(str(own_file))
-    import_own(str(own_file))
-    assert {"problem", "estimator"} == own_entries().keys()
+    import_plugin(str(own_file))
+    import_plugin(str(own_file))
+    assert {"problem", "estimator"} == plugin_entries().keys()
 
 
 def test_entries_of_another_process_do_not_replace_those_of_this_one(own_file: Path) -> None:
-    import_own(str(own_file))
+    import_plugin(str(own_file))
     before = ESTIMATORS["sign"]
-    adopt({"estimator": {"sign": "another", "avg": "another"}})
+    adopt_plugins({"estimator": {"sign": "another", "avg": "another"}})
     assert ESTIMATORS["sign"] is before
     assert ESTIMATORS["avg"].formula == "U v / q"
 
 
 def test_zotunes_own_entries_stay_at_home() -> None:
-    assert own_entries() == {}
+    assert plugin_entries() == {}
 
 
 def test_a_listed_file_shows_its_entries(own_file: Path) -> None:
@@ -204,7 +204,7 @@ def test_what_cannot_be_imported_is_told_in_one_line(
     if text is not None:
         (tmp_path / place).write_text(text)
     with pytest.raises(ConfigError, match=message) as told:
-        import_own(str(tmp_path / place) if place.endswith(".py") else place)
+        import_plugin(str(tmp_path / place) if place.endswith(".py") else place)
     assert "\n" not in str(told.value)
     assert Path(place).stem == "json" or Path(place).stem not in sys.modules
 
@@ -284,7 +284,7 @@ def test_a_study_runs_over_the_weights_of_a_module_of_mine(tmp_path: Path) -> No
     """Every metric that its validation reports arrives in the rows."""
     (tmp_path / "my_network.py").write_text(NETWORK, encoding="utf-8")
     try:
-        import_own(str(tmp_path / "my_network.py"))
+        import_plugin(str(tmp_path / "my_network.py"))
         study = Study(
             name="network",
             problem={"name": "network", "hidden": 3},

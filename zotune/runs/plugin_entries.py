@@ -12,18 +12,18 @@ from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
 
-Own = dict[str, Mapping[str, Any]]
+Plugins = dict[str, Mapping[str, Any]]
 """Kind → name → entry."""
 
 _REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
 
 
-def own_entries() -> Own:
+def plugin_entries() -> Plugins:
     """What this process knows and a new one would not; Ray can carry it there."""
-    return {registry.kind: registry.own for registry in _REGISTRIES if registry.own}
+    return {registry.kind: registry.plugins for registry in _REGISTRIES if registry.plugins}
 
 
-def adopt(own: Own) -> None:
+def adopt_plugins(plugins: Plugins) -> None:
     """Make the entries of another process known in this one."""
     for registry in _REGISTRIES:
-        registry.adopt(own.get(registry.kind, {}))
+        registry.adopt(plugins.get(registry.kind, {}))
