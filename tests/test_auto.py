@@ -22,6 +22,7 @@ from zotune.config import parse_config
 from zotune.core.state import State
 from zotune.descent import VERSION, Descent
 from zotune.descent.local import Memory
+from zotune.descent.units import Units
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.loop import Loop
 from zotune.loop.auto import WRITTEN
@@ -94,6 +95,49 @@ def test_points_and_probes_stay_inside_the_bounds(dim: int, seed: int) -> None:
 
     run = zotune.minimize(f, (low + high) / 2, budget=60 * (dim + 1), bounds=(low, high))
     assert run.best_loss == pytest.approx(float(((np.clip(goal, low, high) - goal) ** 2).sum()))
+
+
+PHYSICAL = {
+    "low": np.array([1e-6, 100.0, 0.1, 1e4, 0.0, 280.0, 1e-3, 5.0]),
+    "high": np.array([1e-4, 2000.0, 0.9, 1e6, 1.0, 350.0, 1e-1, 50.0]),
+}
+"""Bounds of a thickness in metres, a pressure in pascals, a temperature, …"""
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_parameters_in_physical_units_are_found_within_their_bounds(noise: float) -> None:
+    low, high = PHYSICAL["low"], PHYSICAL["high"]
+    rng = np.random.default_rng(0)
+    goal = low + (high - low) * rng.uniform(0.1, 0.9, 8)
+
+    def simulator(p: npt.NDArray[np.float64]) -> float:
+        assert (p >= low).all()
+        assert (p <= high).all()
+        off = (p - goal) / (high - low)
+        return float((np.arange(1, 9) * off**2).sum() + noise * rng.standard_normal())
+
+    run = zotune.minimize(simulator, (low + high) / 2, budget=400, bounds=(low, high))
+    off = np.abs(run.best_x.numpy() - goal) / (high - low)
+    assert off.max() < (0.05 if noise else 1e-6)
+
+
+def test_a_start_in_units_of_its_own_is_evaluated_as_it_was_given() -> None:
+    low, high = PHYSICAL["low"], PHYSICAL["high"]
+    start = low + (high - low) * np.random.default_rng(1).uniform(0, 1, 8)
+    descent = Descent(start, 100, (low, high))
+    assert (descent.ask() == start).all()
+    assert (Descent(high * 2, 100, (low, high)).ask() == high).all()
+
+
+def test_coordinates_have_units_of_their_own_only_where_bounds_leave_unlike_room() -> None:
+    x, narrow, wide = np.zeros(2), np.full(2, 1e-3), np.full(2, 1e3)
+    assert Units.of(x, None) is None
+    assert Units.of(x, (-wide, wide)) is None
+    assert Units.of(x, (-narrow, narrow)) is None  # equally little
+    assert Units.of(x, (-wide, np.array([np.inf, 5.0]))) is None
+    units = Units.of(x, (-np.array([1e-3, 1e9]), np.array([1e-3, np.inf])))
+    assert units is not None
+    assert units.size.tolist() == [2e-3, 1.0]  # loose bounds tell nothing
 
 
 def test_bounds_of_an_objective_are_those_of_its_runs() -> None:
@@ -408,6 +452,8 @@ def test_a_target_or_a_time_ends_a_run_and_says_so() -> None:
     late = zotune.minimize(banana, [-1.2, 1.0], budget=2000, seconds=0.0, target=-1.0)
     assert (late.status, late.spent, late.success) == ("stopped", 1, False)
     assert late.message == "0 seconds were over"
+    whole = zotune.minimize(banana, [-1.2, 1.0], budget=1, seconds=0.0)
+    assert (whole.status, whole.message) == ("exhausted", "the budget of 1 evaluation was spent")
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,28 @@ def test_the_line_on_the_site_prints_a_completion_script() -> None:
     assert {"report", "reproduce"} == {line.partition(",")[2] for line in offered.splitlines()}
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run strongly-convex-t", {"strongly-convex-tuned", "strongly-convex-tuned-500"}),
+        ("run my", set()),
+        ("report my", {"my-own"}),
+        ("ui smoke my", {"my-own"}),
+    ],
+)
+def test_names_of_studies_are_completed(
+    typed: str, offered: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "my-own").mkdir(parents=True)
+    words = {"COMP_WORDS": f"zotune {typed}", "COMP_CWORD": str(len(typed.split()))}
+    environment = words | {"_ZOTUNE_COMPLETE": "bash_complete"}
+    answer = CliRunner().invoke(main, [], prog_name="zotune", env=environment).output
+    kinds = [line.partition(",")[::2] for line in answer.splitlines()]
+    assert {name for kind, name in kinds if kind == "plain"} == offered
+    assert "file" in {kind for kind, _ in kinds}
+
+
 def test_colours_are_left_out_where_the_environment_asks_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

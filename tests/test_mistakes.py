@@ -235,6 +235,30 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         study(problem={"name": "quadratic", "dim": 10}, fixed={"bounds": [[0, 0], [1, 1]]}),
         "bounds must be one number or 10, one a coordinate, got 2",
     ),
+    "a list of metrics for a trainable": (
+        lambda: zotune.trainable(f, dim=2, metrics=[f]),  # type: ignore[arg-type]
+        "metrics must be functions by their names, such",
+    ),
+    "failures by name for a trainable": (
+        lambda: zotune.trainable(f, dim=2, failures="OSError"),  # type: ignore[arg-type]
+        "failures must be types of exceptions",
+    ),
+    "metrics beside an objective": (
+        lambda: zotune.trainable(zotune.objective(f, 2), metrics={"far": f}),
+        "give it to zotune.objective(fn, dim, metrics=…)",
+    ),
+    "a target for a trainable": (
+        lambda: zotune.trainable(f, dim=2, budget=10, target=0.1),
+        "'target' is not a setting of a trial; give it to zotune.minimize(…, target=…)",
+    ),
+    "a setting below the problem": (
+        study(problem={"name": "quadratic", "mu": 0.1}),
+        "has no option 'mu', mu is a setting: write it under fixed",
+    ),
+    "the budget below the problem": (
+        study(problem={"name": "quadratic", "seed": 1, "budget": 5}),
+        "budget is a key of the study: write it beside problem",
+    ),
     "a trainable without dim": (lambda: zotune.trainable(f, budget=10), "give dim=…"),
 }
 COMMANDS = {

@@ -350,6 +350,16 @@ _OF_MINIMIZE = (
 """What ``minimize`` takes besides settings, for hints."""
 
 
+_ELSEWHERE |= {
+    key: f" of a trial; give it to zotune.minimize(…, {key}=…)"
+    for key in ("target", "ftol", "xtol", "seconds", "checkpoint", "progress", "on_report")
+}
+_ELSEWHERE |= {
+    key: f" of a trial; it goes with the function: zotune.objective(fn, dim, {key}=…)"
+    for key in ("failures", "metrics", "array")
+}
+
+
 def describe(problem: Mapping[str, Any]) -> str:
     """One line for one of pydantic's complaints."""
     key = ".".join(str(part) for part in problem["loc"])

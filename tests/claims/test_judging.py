@@ -95,6 +95,15 @@ def test_a_verdict_tells_the_pair_that_decides_with_its_interval() -> None:
     assert "the one of 2 comparisons that decides" in verdict.why
 
 
+def test_too_few_replicates_are_told_without_an_interval_that_says_nothing() -> None:
+    few = [Finals({"q": 1}, [1.0, 1.1, 0.9]), Finals({"q": 10}, [1.5, 1.4, 1.6])]
+    [verdict] = judge([claim(best={"q": 1})], few)
+    assert verdict.verdict == "undecided"
+    assert verdict.why == (
+        "q=10 ends 50 % above q=1; as claimed in 3 of 3 replicates, too few to decide anything."
+    )
+
+
 def test_losses_are_compared_above_their_minimum() -> None:
     ended = [
         Finals({"q": 1}, [-99.0] * 10, minimum=-100.0),

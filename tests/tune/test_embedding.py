@@ -56,6 +56,26 @@ class Seen(tune.Callback):
         self.results.append(result)
 
 
+def test_metrics_and_failures_of_a_plain_function_go_with_it_to_its_trials(fit: Fit) -> None:
+    def misfit(x: Tensor, goal: Tensor) -> Tensor:
+        if x.sum() > 30:
+            raise FloatingPointError
+        return (x - goal).square().sum()
+
+    trainable = zotune.trainable(
+        misfit,
+        data=torch.ones(4, dtype=torch.float64),
+        dim=4,
+        budget=60,
+        metrics={"far": lambda x: (x - 1).abs().max()},
+        failures=FloatingPointError,
+    )
+    (result,) = fit(trainable, {"estimator": tune.grid_search(["auto"])}, num_samples=1)
+    assert result.metrics is not None
+    assert result.metrics["far"] < 1e-3
+    assert zotune.load_run(result).best_loss < 1e-6
+
+
 def test_every_trial_of_a_study_equals_its_solo_run(fit: Fit) -> None:
     seen = Seen()
     results = fit(zotune.ZOTrainable, space(eta=(0.2, 1.0)), num_samples=6, callbacks=[seen])

@@ -36,9 +36,10 @@ def why(
     amount = f"{_amount(abs(estimate), found.unit)} {side}"
     if found.unit == RATIO and estimate > MANIFOLD:
         amount = f"at {1 + estimate:.3g} times"
-    ends = f"{_amount(low, found.unit)} to {_amount(high, found.unit)}"
     centre = "" if found.claim.measure == MEAN else f" in the {found.claim.measure}"
-    text = f"{higher} ends {amount} {lower}{centre} (95 % interval {ends})"
+    text = f"{higher} ends {amount} {lower}{centre}"
+    if isfinite(high):  # too few pairs have no interval
+        text += f" (95 % interval {_amount(low, found.unit)} to {_amount(high, found.unit)})"
     if len(found.differences) > 1:
         text += f", the one of {len(found.differences)} comparisons that decides"
     if found.claim.within is not None:

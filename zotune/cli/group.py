@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from zotune._version import __version__
 from zotune.core.processes import stoppable
 from zotune.errors import ZotuneError
 
 BAD_INPUT, INTERRUPTED = 2, 130
+RESULTS = Path("results")
+"""Where launches are kept unless told otherwise."""
 
 
 def examples(*commands: str) -> str:
@@ -38,6 +41,31 @@ class Group(click.Group):
         except KeyboardInterrupt:
             _forget_interrupt()
             sys.exit(INTERRUPTED)
+
+
+class StudyName(click.types.StringParamType):
+    """The name of a study, or a study file: the shell completes both.
+
+    Args:
+        recorded: whether studies that were run here are meant, too, by the folders of results.
+    """
+
+    name = "study"
+
+    def __init__(self, *, recorded: bool = False) -> None:
+        self._recorded = recorded
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Studies that ship, those of this folder, and its files."""
+        from zotune.study.studyfile import shipped_studies
+
+        names = set(shipped_studies())
+        if self._recorded:
+            names |= {path.name for path in RESULTS.glob("*") if path.is_dir()}
+        found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+        return [*found, CompletionItem(incomplete, type="file")]
 
 
 def _forget_interrupt() -> None:
@@ -75,7 +103,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STORAGE = click.option(
     "--storage",
     type=click.Path(path_type=Path),
-    default=Path("results"),
+    default=RESULTS,
     show_default=True,
     help="Launches go to <storage>/<study>/<launch>/.",
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zotune.cli.group import JSON, LAUNCHES, TRACKING_URI, examples, main
+from zotune.cli.group import JSON, LAUNCHES, TRACKING_URI, StudyName, examples, main
 
 
 @main.command(
@@ -97,7 +97,7 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
         "zotune ui my-study --launch all",
     ),
 )
-@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@click.argument("studies", nargs=-1, metavar="[STUDY]...", type=StudyName(recorded=True))
 @LAUNCHES
 @click.option("--all", "shows_all", is_flag=True, help="Show runs that end above their start, too.")
 @TRACKING_URI
@@ -120,7 +120,7 @@ def ui_command(studies: tuple[str, ...], **options: Any) -> None:
         "zotune report strongly-convex --launch all -o figures --json",
     ),
 )
-@click.argument("study")
+@click.argument("study", type=StudyName(recorded=True))
 @click.option(
     "-o",
     "--output",

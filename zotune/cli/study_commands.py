@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zotune.cli.group import IMPORT, JSON, STORAGE, examples, main
+from zotune.cli.group import IMPORT, JSON, STORAGE, StudyName, examples, main
 
 
 @main.command(
@@ -65,7 +65,7 @@ def list_command(kind: str | None, imports: tuple[str, ...], as_json: bool) -> N
         "zotune run my-study.yaml --resume",
     ),
 )
-@click.argument("study")
+@click.argument("study", type=StudyName())
 @click.option(
     "--set",
     "settings",

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zotune.claims import Verdict, assumptions
+from zotune.claims import AS_RUN, Verdict, assumptions
 from zotune.core.account import spent_in
 from zotune.core.names import EXHAUSTED, FAILED
 from zotune.core.settings import PROBLEM, setting, short
@@ -235,13 +235,19 @@ def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[st
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """Every claim with its verdict and the sentence behind it."""
+    """Every claim with its verdict, and the sentence behind it below, which takes most room."""
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.table import Table
 
-    shown = Table("claim", "step", "verdict", "p", "why", title="claims", title_justify="left")
+    shown = Table("verdict", "p", "claim", title="claims", title_justify="left")
+    shown.columns[0].no_wrap = shown.columns[1].no_wrap = True
     shown.caption, shown.caption_justify = assumptions(verdicts), "left"
     for verdict in verdicts:
         word = f"[{STYLES[verdict.verdict]}]{verdict.verdict}[/]"
         p = "" if verdict.p is None else f"{verdict.p:.2g}"
-        shown.add_row(verdict.says, verdict.step, word, p, verdict.why)
+        step = "" if verdict.step == AS_RUN else f" ({verdict.step} step)"
+        claim = f"{verdict.says.removesuffix('.')}{step}."
+        why = [Padding(verdict.why, (0, 0, 0, 2))] if verdict.why else []
+        shown.add_row(word, p, Group(claim, *why))
     return shown

@@ -37,8 +37,9 @@ from zotune.descent.noise import RANKED, look_at_noise, race
 from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
+from zotune.descent.units import Units
 
-VERSION = 4
+VERSION = 5
 """Of the points that are asked for. Raise it with every change that asks for others: values told to
 one version mean nothing to another."""
 STARTS = 3
@@ -69,7 +70,8 @@ class Descent:
         x0: the start, (d,).
         budget: evaluations, never overspent.
         bounds: lower and upper bounds; points and probes stay inside.
-        scale: how far coordinates may be expected to move; 1, or their size at the start.
+        scale: how far coordinates may be expected to move; 1, or their size at the start, unless
+            given. Where bounds are far narrower, they are the units of their coordinates.
         seed: of the directions that are drawn; any whole number.
 
     >>> d = Descent(np.ones(3), budget=200)
@@ -89,6 +91,9 @@ class Descent:
         seed: int = 0,
     ) -> None:
         x = np.array(x0, dtype=np.float64)
+        self._units = Units.of(x, bounds) if scale is None else None
+        if self._units is not None:
+            x, bounds = np.zeros_like(x), self._units.box
         self.oracle = Oracle(x, budget, bounds)
         self.rng = np.random.default_rng(seed % 2**64)
         self.scale = scale
@@ -107,7 +112,8 @@ class Descent:
     @property
     def x(self) -> Vector:
         """The best point; of a noisy function the answer so far."""
-        return self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
+        x = self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
+        return x if self._units is None else self._units.outside(x)
 
     @property
     def best(self) -> float:
@@ -117,7 +123,7 @@ class Descent:
     def ask(self) -> Points:
         """Points that may be evaluated side by side, (n, d)."""
         assert self._points is not None  # not done
-        return self._points
+        return self._points if self._units is None else self._units.outside(self._points)
 
     def tell(self, values: Any) -> None:
         """Their values, in order."""

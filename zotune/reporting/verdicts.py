@@ -34,8 +34,8 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             f"{verdict.verdict} {footnotes.mark(verdict.why)}" if verdict.why else verdict.verdict,
             share(verdict, verdict.estimate),
             f"{share(verdict, verdict.low)} to {share(verdict, verdict.high)}"
-            if verdict.low is not None or verdict.high is not None
-            else "",
+            if verdict.high is not None
+            else "",  # too few pairs have no interval
             "" if verdict.p is None else f"{verdict.p:.2g}",
             f"{verdict.pairs} {'instances' if verdict.across else 'replicates'}",
         ]

@@ -30,7 +30,13 @@ from zotune.objectives import (
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
 from zotune.runs.run import Run, run_of
-from zotune.runs.sources import Factory, Source, bound_to, require_sendable
+from zotune.runs.sources import (
+    Factory,
+    Source,
+    bound_to,
+    require_exceptions,
+    require_sendable,
+)
 from zotune.runs.stopping import Stop, end_of
 from zotune.runs.watching import StepWatcher
 from zotune.runs.workers import serve, workers_here
@@ -234,7 +240,7 @@ def finish(
     saving = Saving(loop, None if checkpoint is None else Path(checkpoint), about or {}, stop)
     state = saving.begin()
     loop.watch(StepWatcher(loop, bar, None if saving.path is None else saving.save_newest))
-    stopped = stop.reason(state)
+    stopped = _reason(loop, state, stop)
     while loop.status(state) == RUNNING and not stopped:
         try:
             (state, stopped), row = _advance(loop, state, stop), None
@@ -249,6 +255,12 @@ def finish(
     return run_of(loop, state, end_of(loop, state, stop, stopped))
 
 
+def _reason(loop: Loop, state: State, stop: Stop) -> str:
+    """Why to stop now; a run that has spent its budget did not end for want of time."""
+    stopped = stop.reason(state)
+    return "" if stop.timed_out and loop.status(state) != RUNNING else stopped
+
+
 def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
     """To the next report, or to where the run is to stop, and why."""
     if not stop.is_wanted:
@@ -257,7 +269,7 @@ def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
     goal = (loop.reached(state) // every + 1) * every
     while True:
         state = loop.advance(state, loop.reached(state) + 1)
-        stopped = stop.reason(state)
+        stopped = _reason(loop, state, stop)
         if stopped:
             return loop.stop(state), stopped
         if loop.reached(state) >= goal or loop.status(state) != RUNNING:
@@ -330,16 +342,6 @@ def as_objective(
     if not isinstance(x0, torch.Tensor):
         wrapped.prefer_arrays()
     return as_objective(wrapped)
-
-
-def require_exceptions(failures: Any) -> None:
-    """Refuse failures that are not types of exceptions: they would never match."""
-    types = failures if isinstance(failures, tuple | list) else (failures,)
-    wrong = [one for one in types if not (isinstance(one, type) and issubclass(one, BaseException))]
-    if wrong:
-        raise ConfigError(
-            f"failures must be types of exceptions, such as (OSError, ValueError), got {wrong[0]!r}"
-        )
 
 
 def _sides(bounds: Any) -> Any:

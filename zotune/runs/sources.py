@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -44,9 +44,17 @@ class Source:
 
     target: Objective | WeightsObjective | Factory | nn.Module | Callable[..., Any]
     dim: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What ``zotune.objective`` is told of a plain function, such as metrics."""
 
     def __post_init__(self) -> None:
         plain = not isinstance(self.target, Objective | WeightsObjective | Factory | nn.Module)
+        if self.options and not plain:
+            key = next(iter(self.options))
+            raise ConfigError(
+                f"{key} is for a plain function; for an objective of yours give it to "
+                f"zotune.objective(fn, dim, {key}=…)"
+            )
         if plain and not callable(self.target):
             raise ObjectiveError(
                 "a trainable is bound to an Objective, a function, a zotune.factory or a "
@@ -72,6 +80,12 @@ class Source:
         """A short hash of where and what the code is: the same in every run of one script."""
         return code_of(self.target.fn if isinstance(self.target, Factory) else self.target)
 
+    def check_options(self, data: Any) -> None:
+        """Refuse options that cannot be, before a worker meets them."""
+        if self.options:
+            require_exceptions(self.options.get("failures", ()))
+            self.build(data, torch.device("cpu"))
+
     def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
         """The objective, in the process that evaluates it; weights as they were when bound."""
         target = self.target
@@ -91,7 +105,17 @@ class Source:
             return target
         fn = target if data is None else bound_to(target, data)
         dim = positive_int("dim", self.dim)
-        return objective(fn, dim, device=device, name=self.name)
+        return objective(fn, dim, device=device, name=self.name, **self.options)
+
+
+def require_exceptions(failures: Any) -> None:
+    """Refuse failures that are not types of exceptions: they would never match."""
+    types = failures if isinstance(failures, tuple | list) else (failures,)
+    wrong = [one for one in types if not (isinstance(one, type) and issubclass(one, BaseException))]
+    if wrong:
+        raise ConfigError(
+            f"failures must be types of exceptions, such as (OSError, ValueError), got {wrong[0]!r}"
+        )
 
 
 def require_sendable(target: Any, *others: Any) -> None:

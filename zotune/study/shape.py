@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -245,11 +245,19 @@ def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
     for key in unknown:
         yield Complaint(
             ("problem", key),
-            f"problem {entry.name!r} has no option {key!r}{nearest(str(key), entry.options)}; "
-            f"it takes {', '.join(entry.options)}",
+            f"problem {entry.name!r} has no option {key!r}{_place_of(str(key), entry.options)}",
         )
     if not unknown:
         yield from _instance_complaints(problem)
+
+
+def _place_of(key: str, options: Iterable[str]) -> str:
+    """Where a key belongs that is no option of the problem, or the options."""
+    if key in TOP:
+        return f", {key} is a key of the study: write it beside problem"
+    if key in SETTINGS:
+        return f", {key} is a setting: write it under fixed"
+    return f"{nearest(key, options)}; it takes {', '.join(options)}"
 
 
 def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:

@@ -141,10 +141,8 @@ def shipped_studies() -> dict[str, str]:
     """Texts of the studies that come with zotune, by name."""
     files = resources.files("zotune.studies").iterdir()
     named = {file.name: file for file in files if file.name.endswith(".yaml")}
-    return {
-        name.removesuffix(".yaml"): named[name].read_text(encoding="utf-8")
-        for name in sorted(named)
-    }
+    names = sorted(name.removesuffix(".yaml") for name in named)
+    return {name: named[f"{name}.yaml"].read_text(encoding="utf-8") for name in names}
 
 
 def parse_document(text: str, source: str = "study") -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -315,6 +315,9 @@ def trainable(
     data: Any = None,
     name: str | None = None,
     dim: int | None = None,
+    metrics: Mapping[str, Callable[..., Any]] | None = None,
+    failures: type[BaseException] | tuple[type[BaseException], ...] = (),
+    array: str | None = None,
     **defaults: Any,
 ) -> type[ZOTrainable]:
     """A ``ZOTrainable`` bound to your objective.
@@ -326,6 +329,9 @@ def trainable(
         data: goes through Ray's object store, once, however many trials there are.
         name: how Tune calls it; the objective's name and a hash of its code unless given.
         dim: dimension of a plain function.
+        metrics: {name: function of x} of a plain function; each has a column in Tune's results.
+        failures: exceptions of a plain function that are rejected points, like inf.
+        array: "numpy" or "torch", what a plain function is called with, where it is not found out.
         defaults: settings that trials may leave out, such as budget or replicates.
 
     Returns:
@@ -338,12 +344,14 @@ def trainable(
     >>> zotune.trainable(bowl, name="bowl", budget=100).__name__
     'bowl'
     """
-    source = sources.Source(objective, dim)
+    told = {"metrics": metrics, "failures": failures, "array": array}
+    source = sources.Source(objective, dim, {key: value for key, value in told.items() if value})
     unknown = [key for key in defaults if key not in Config.model_fields]
     if unknown:
         parse_config({"budget": 1, unknown[0]: None})
     parse_config({"budget": defaults.get("budget", 1)})
-    sources.require_sendable(objective)
+    source.check_options(data)
+    sources.require_sendable(objective, metrics)
     unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
     bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
     with_source: type[ZOTrainable] = tune.with_parameters(
