@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from zotune.core.processes import stoppable
 from zotune.errors import ZotuneError
 
 BAD_INPUT, INTERRUPTED = 2, 130
+
+# Python looks for garbage when it ends: half a second after torch, Ray or MLflow were imported.
+atexit.register(gc.freeze)
 
 
 def examples(*commands: str) -> str:
