@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -9,10 +10,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from zotune.callbacks.answers import StoreError
+from zotune.callbacks.slim_mlflow import import_mlflow
 from zotune.callbacks.spool import (
     ABOUT,
     SpoolError,
@@ -137,6 +138,7 @@ def main(folder: str | None = None) -> None:
     something; ``zotune sync`` does the rest.
     """
     gc.set_threshold(200_000, 20, 50)  # a store makes many small objects; a quarter faster
+    atexit.register(gc.freeze)  # the end of the process looks at none of them again: a second
     spool, uri = (Path(folder), resolve_uri()) if folder is not None else _told_names()
     delivery = Delivery(spool, uri)
     threading.Thread(target=_end_orphan, args=(delivery,), daemon=True).start()
@@ -151,7 +153,7 @@ def main(folder: str | None = None) -> None:
 def _told_names() -> tuple[Path, str]:
     """The spool and the store that the writer names; a store that is a file is opened before."""
     with suppress(Exception):  # what fails is tried again, and told
-        import_module("mlflow.tracking")
+        import_mlflow()
     uri = _told_name()
     with suppress(Exception):
         if database_of(uri) is not None:

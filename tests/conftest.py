@@ -13,7 +13,8 @@ from hypothesis import settings
 from torch import Tensor
 
 import zotune
-from zotune.clusters.own_ray import LOCAL, few_processes, own_options, started
+from zotune.clusters.own_ray import LOCAL, few_processes, idle_agent, own_options, started
+from zotune.clusters.own_workers import inherited
 from zotune.clusters.tokens import own_token
 
 for number in (signal.SIGINT, signal.SIGHUP):
@@ -54,6 +55,7 @@ QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ADDRESS": "local",  # never a cluster that happens to run on this machine
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
@@ -62,5 +64,6 @@ QUIET = {
 def shared_ray() -> Iterator[None]:
     """One Ray for all tests of a worker: two CPUs, and a GPU that is not there."""
     os.environ.update(QUIET)
-    with own_token(), few_processes(), started(LOCAL, cpus=2, num_gpus=1, **own_options()):
+    begun = started(LOCAL, cpus=2, num_gpus=1, **own_options())
+    with own_token(), few_processes(), idle_agent(), inherited(), begun:
         yield

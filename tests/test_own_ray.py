@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 import ray
+from ray import _raylet
 from ray._private import services
 from ray._private.node import Node
+from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD_AGENT, PROCESS_TYPE_RUNTIME_ENV_AGENT
 
+from tests.servers import wait_for
+from zotune.clusters import idle_agent as idle
 from zotune.clusters.own_ray import (
     ATTEMPTS,
+    COMMAND,
     LOCAL,
     NOT_NEEDED,
     _wait_for_node,
     few_processes,
+    idle_agent,
     seen_at_once,
     started,
 )
@@ -133,3 +139,47 @@ def test_ray_looks_in_its_own_way_afterwards() -> None:
     with seen_at_once():
         assert services.get_node is not before
     assert services.get_node is before
+
+
+def test_a_small_process_stands_in_for_the_dashboards_agent_and_for_no_other() -> None:
+    before = getattr(services, COMMAND)
+    with idle_agent():
+        build = getattr(services, COMMAND)
+        assert build(PROCESS_TYPE_DASHBOARD_AGENT, "")[-1] == idle.__file__
+        other = build(PROCESS_TYPE_RUNTIME_ENV_AGENT, "")
+    assert getattr(services, COMMAND) is before
+    assert other == before(PROCESS_TYPE_RUNTIME_ENV_AGENT, "")
+
+
+def test_it_says_what_ray_waits_for_and_ends_with_its_parent(tmp_path: Path) -> None:
+    assert sorted(idle.PORTS) == sorted(
+        (
+            _raylet.METRICS_AGENT_PORT_NAME,  # type: ignore[attr-defined]
+            _raylet.METRICS_EXPORT_PORT_NAME,  # type: ignore[attr-defined]
+            _raylet.DASHBOARD_AGENT_LISTEN_PORT_NAME,  # type: ignore[attr-defined]
+        )
+    )
+    flags = ["agent.py", f"--session-dir={tmp_path}", "--node-id=abc", "--minimal"]
+    words = [sys.executable, "-I", "-S", idle.__file__, *flags]
+    code = (
+        "import subprocess, sys; child = subprocess.Popen(sys.argv[1:]);"
+        "print(child.pid, flush=True); sys.stdin.read()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, *words], **pipes) as parent:  # type: ignore[call-overload]
+        agent = Path("/proc", parent.stdout.readline().decode().strip())
+        wait_for(lambda: len([*tmp_path.glob("*_port_abc")]) == 3)
+        assert {file.read_text() for file in tmp_path.glob("*_abc")} == {"-1"}
+        assert agent.exists()
+        parent.kill()
+    wait_for(lambda: not agent.exists() or ") Z " in (agent / "stat").read_text())
+
+
+def test_the_agent_of_our_ray_imports_nothing(shared_ray: None) -> None:
+    commands = [
+        file.read_bytes().split(b"\0") for file in Path("/proc").glob("[0-9]*/cmdline") if file
+    ]
+    raylet = ray.get_runtime_context().get_node_id().encode()
+    ours = [words for words in commands if b"--node-id=" + raylet in words]
+    agents = [words for words in ours if any(b"dashboard/agent.py" in word for word in words)]
+    assert [words[1:4] for words in agents] == [[b"-I", b"-S", idle.__file__.encode()]]

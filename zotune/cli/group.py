@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from zotune.errors import ZotuneError
 BAD_INPUT, INTERRUPTED = 2, 130
 RESULTS = Path("results")
 """Where launches are kept unless told otherwise."""
+
+# Python looks for garbage when it ends: half a second after torch, Ray or MLflow were imported.
+atexit.register(gc.freeze)
 
 
 def examples(*commands: str) -> str:

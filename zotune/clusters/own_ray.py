@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
+from zotune.clusters import idle_agent as idle
+from zotune.clusters.own_workers import inherited
 from zotune.clusters.tokens import own_token, set_variables
 from zotune.core.folders import private_folder
 from zotune.core.processes import Process, children, descendants
@@ -38,6 +41,8 @@ STORE_BYTES = 256 * 2**20
 """The object store of a Ray of this machine; studies put next to nothing in it."""
 NOT_NEEDED = ("start_monitor", "start_log_monitor", "start_api_server")
 """How Ray starts its autoscaler, its log monitor and its dashboard; nobody needs them here."""
+COMMAND = "_build_python_executable_command_memory_profileable"
+"""The function of Ray that says by which command a process of its own is started."""
 SOCKET_BYTES = 70
 """Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
 
@@ -70,7 +75,8 @@ def own_ray(*, cpus: int | None = None) -> Iterator[None]:
             yield
             return
         options = own_options()
-        with own_token(), few_processes(), seen_at_once(), started(LOCAL, cpus=cpus, **options):
+        begun = started(LOCAL, cpus=cpus, **options)
+        with own_token(), few_processes(), idle_agent(), seen_at_once(), inherited(), begun:
             yield
 
 
@@ -131,6 +137,32 @@ def few_processes() -> Iterator[None]:
     finally:
         for name, method in replaced.items():
             setattr(Node, name, method)
+
+
+@contextmanager
+def idle_agent() -> Iterator[None]:
+    """Start Ray with a small process in place of its dashboard's agent, which would serve nothing.
+
+    What a later Ray no longer has is passed over.
+    """
+    from ray._private import services
+    from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD_AGENT
+
+    build = services.__dict__.get(COMMAND)
+    if build is None:
+        yield
+        return
+
+    def command(component: str, *args: Any, **options: Any) -> list[str]:
+        if component == PROCESS_TYPE_DASHBOARD_AGENT:
+            return [sys.executable, "-I", "-S", idle.__file__]
+        return list(build(component, *args, **options))
+
+    setattr(services, COMMAND, command)
+    try:
+        yield
+    finally:
+        setattr(services, COMMAND, build)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.deliverer import prepared
 from zotune.callbacks.stores import NOWHERE
+from zotune.clusters.own_workers import environment_shared
 from zotune.core.account import spent_in
 from zotune.core.names import CONTINUES, FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Interrupt, handled
@@ -159,7 +160,7 @@ def run_launch(
             interrupt.listen()
             tuner = _tuner(launch, callbacks, resume)
             start = monotonic()
-            with callbacks_uncounted():
+            with callbacks_uncounted(), environment_shared():
                 results = tuner.fit()
             seconds, stopped = monotonic() - start, interrupt.number
     except (KeyboardInterrupt, SystemExit):  # the latter by Ray, of a SIGTERM while it starts
