@@ -14,6 +14,9 @@ from rich.console import Console
 from zotune.bench import scale
 from zotune.bench.scale_case import bytes_of, rate, rows_of, study_of
 from zotune.cli import main
+from zotune.loop import Loop
+from zotune.objectives import build_any_problem
+from zotune.runs.minimize import finish
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,13 @@ def test_a_case_has_as_many_trials_and_is_as_wide_as_it_says(
     study = study_of(case, trials)
     assert (study.size, study.replicates, study.problem["dim"]) == (trials, replicates, dim)
     assert len({point["eta"] for point in study.trials}) == trials
+
+
+def test_a_trial_of_a_million_coordinates_can_be_run() -> None:
+    study = study_of(scale.DIMENSION, 4)
+    config = study.configuration(study.trials[0])
+    run = finish(Loop(config, build_any_problem(study.problem)))
+    assert (run.spent, run.x.shape[-1]) == (study.budget, 10**6)
 
 
 def test_a_rate_counts_events_between_the_first_and_the_last() -> None:

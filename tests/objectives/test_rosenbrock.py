@@ -154,3 +154,10 @@ def test_full_blocks_reach_what_was_measured_before() -> None:
     assert losses["avg"] == pytest.approx(7959, rel=0.15)
     assert losses["align"] == pytest.approx(4353, rel=0.15)
     assert losses["avg"] / losses["align"] == pytest.approx(7959 / 4353, rel=0.1)
+
+
+def test_the_curvature_at_the_start_is_worked_out_only_where_it_is_asked_for() -> None:
+    problem = Rosenbrock(dim=3)
+    minimize(problem, budget=40, estimator="avg", q=1, L=500.0)
+    assert "L" not in vars(problem)
+    assert problem.L == Rosenbrock(dim=3, dtype="float32").L

@@ -64,16 +64,19 @@ def study_of(case: str, trials: int) -> Study:
     """The study of a case: many small trials, or few large ones."""
     problem: dict[str, Any] = {"name": "quadratic", "dim": 20}
     changes: dict[str, Any] = {"budget": 200, "replicates": 1}
+    settings: dict[str, Any] = {}
     if case == REPLICATES:
         problem["dim"], changes = 1000, {"budget": 200, "replicates": 1000}
     if case == DIMENSION:
-        problem["dim"], changes = 10**6, {"budget": 16, "replicates": 1}
+        problem, changes = {"name": "rosenbrock", "dim": 10**6}, {"budget": 16, "replicates": 1}
+        settings["L"] = 5000.0  # so that it is not worked out, which takes a minute at this size
     return Study(
         name=NAME,
         problem=problem,
         count="directions",
         space={"eta": [k / trials for k in range(1, trials + 1)]},
-        fixed={"estimator": "avg", "q": 4, "update": "sgd", "step": "theory", "mu": 1e-6},
+        fixed={"estimator": "avg", "q": 4, "update": "sgd", "step": "theory", "mu": 1e-6}
+        | settings,
         search={"algorithm": "grid"},
         scheduler="none",
         **changes,

@@ -43,8 +43,7 @@ class Vectors(Iterate):
         self.objective = objective
         self.replicates = config.replicates
         self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
-        self.smoothness, self.minimum = objective.L, objective.minimum
-        self.gamma = objective.gamma
+        self.minimum, self.gamma = objective.minimum, objective.gamma
         self.stochastic, self.pure = objective.stochastic, objective.pure
         self.coefficient_dtype, self.value_dtype = objective.dtype, objective.value_dtype
         self.prober = Prober(config, objective)
@@ -63,6 +62,11 @@ class Vectors(Iterate):
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
         self._check_radius()
+
+    @property
+    def smoothness(self) -> float | None:  # type: ignore[override]
+        """L, which some objectives work out when they are asked for it."""
+        return self.objective.L
 
     def alone(self, config: Config, row: int) -> Vectors:
         """The vector of one replicate."""

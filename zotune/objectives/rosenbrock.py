@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,14 +68,15 @@ class Rosenbrock(Objective):
         self._seed, self._from = seed, one_of("problem.start", start, STARTS)
         scale = 0.5 if start == HALF_NORMAL else 0.0
         x0 = scale * instance_generator("rosenbrock", seed).standard_normal(dim)
-        diagonal, beside = hessian_at(x0)
-        self.L = max(
-            largest_eigenvalue(diagonal, beside),
-            largest_eigenvalue(-diagonal, beside),
-        )
-        self.minimum = 0.0
+        self.minimum, self._drawn = 0.0, x0
         self._start = torch.from_numpy(x0).to(self.device, self.dtype)
         self.optimum = torch.ones_like(self._start)
+
+    @cached_property
+    def L(self) -> float:  # type: ignore[override]
+        """Worked out when it is asked for: seconds with a hundred thousand coordinates."""
+        diagonal, beside = hessian_at(self._drawn)
+        return max(largest_eigenvalue(diagonal, beside), largest_eigenvalue(-diagonal, beside))
 
     def values(self, points: Tensor) -> Tensor:
         """100 Σ (xᵢ₊₁ − xᵢ²)² + Σ (1 − xᵢ)², in parts whose temporary stays in the cache."""
