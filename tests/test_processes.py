@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,18 @@ def test_other_errors_of_a_class_that_is_created_stay_what_they_are() -> None:
 
     with pytest.raises((RuntimeError, ValueError), match=r"no name|__set_name__"), stoppable():
         type("Imported", (), {"attribute": Broken()})
+
+
+def test_a_signal_whose_interrupt_python_drops_in_a_callback_comes_again() -> None:
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        _wait_after_a_dropped_signal()
+
+
+def _wait_after_a_dropped_signal() -> None:
+    class Watched:
+        pass
+
+    watched = Watched()
+    _kept = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGTERM))
+    del watched  # Python only reports what its callback raises
+    time.sleep(60)

@@ -14,7 +14,7 @@ from rich.console import Console
 import zotune
 from tests.instrument import plain_study
 from zotune.cli import main
-from zotune.cli.run_command import _conclude, _direct, _drawn
+from zotune.cli.run_command import _conclude, _drawn, _say_next
 from zotune.cli.run_request import RunRequest
 from zotune.cli.summary import Summary
 from zotune.study.launch import Launch
@@ -74,7 +74,7 @@ def concluded(
     summary, request = Summary.of(outcome), RunRequest("mine", report=False)
     console = Console(file=out, width=200)
     _conclude(summary, console)
-    _direct(summary, _drawn(summary, request), request, console)
+    _say_next(summary, _drawn(summary, request), request, console)
     return out.getvalue().splitlines()
 
 

@@ -101,7 +101,10 @@ def handled(handler: Handler) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
 
+    came: list[int] = []
+
     def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         if number == signal.SIGHUP:
             _leave_lost_terminal()
         handler(number, frame)
@@ -115,11 +118,37 @@ def handled(handler: Handler) -> Iterator[Callable[[], None]]:
 
     listen()
     try:
-        with unwrapped_interrupts():
+        with unwrapped_interrupts(), _sent_again(came):
             yield listen
     finally:
         for number in ours:
             signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+@contextmanager
+def _sent_again(came: Sequence[int]) -> Iterator[None]:
+    """Send the last signal that came again where Python drops the KeyboardInterrupt it raises.
+
+    It does so in destructors and in callbacks of weak references, which every import has.
+    """
+    before, waiting = sys.unraisablehook, list[threading.Timer]()
+
+    def report(dropped: sys.UnraisableHookArgs) -> None:
+        if not came or not issubclass(dropped.exc_type, KeyboardInterrupt):
+            before(dropped)
+            return
+        again = threading.Timer(POLL, os.kill, (os.getpid(), came[-1]))
+        again.daemon = True
+        waiting.append(again)
+        again.start()
+
+    sys.unraisablehook = report
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for again in waiting:
+            again.cancel()
 
 
 def _leave_lost_terminal() -> None:
