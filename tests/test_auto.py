@@ -346,6 +346,30 @@ def test_noise_is_noticed_where_the_budget_covers_few_blocks(
     assert above(run.best_x.numpy()) < 0.1 * above(np.full(12, 1.5))
 
 
+@pytest.mark.parametrize("share", [1e-4, 1e-2])
+@pytest.mark.parametrize(("dim", "budget"), [(2, 25), (2, 40), (3, 33), (3, 60), (6, 60), (12, 70)])
+def test_under_noise_a_few_dozen_evaluations_suffice_to_descend(
+    dim: int, budget: int, share: float
+) -> None:
+    def left(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        center = rng.uniform(-0.3, 0.3, dim)
+
+        def above(x: npt.NDArray[np.float64]) -> float:
+            return float((np.linspace(1, 5, dim) * (x - center) ** 2).sum())
+
+        start = above(np.zeros(dim))
+
+        def f(x: npt.NDArray[np.float64]) -> float:
+            return above(x) + share * start * rng.standard_normal()
+
+        return above(ask_all(f, np.zeros(dim), budget).x) / start
+
+    shares = np.array([left(seed) for seed in range(12)])
+    assert np.median(shares) < 20 * share
+    assert np.mean(shares < 0.5) >= 0.9
+
+
 @pytest.mark.parametrize("dim", [12, 300])
 def test_noise_is_told_where_the_budget_covers_hardly_a_block(dim: int) -> None:
     rng = np.random.default_rng(0)
@@ -502,7 +526,8 @@ def test_a_tolerance_ends_a_run_that_has_converged(tolerance: dict[str, float], 
     assert run.best_loss < 1e-9
     assert run.nfev == run.spent < 600
     short = zotune.minimize(banana, [-1.2, 1.0], budget=40, **tolerance)
-    assert (short.status, short.success, short.nfev) == ("exhausted", False, 39)
+    assert (short.status, short.success) == ("exhausted", False)
+    assert 36 < short.nfev <= 40
     assert short.message == (
         "the budget of 40 evaluations was spent, but for 1 that cover no whole block"
     )

@@ -1,7 +1,7 @@
 """A few hundred random configurations of both worlds, and a digest of what each run does.
 
 ``python -m tests.golden.configurations`` records them anew. Digests are of bits, which depend on
-the processor's instructions and on torch's version: they are compared only where both agree.
+torch's version and on how the processor's libraries round: they are compared only where both agree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import zotune
@@ -36,8 +37,22 @@ PLAIN = {
 
 
 def machine() -> dict[str, str]:
-    """What the bits depend on."""
-    return {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+    """What the bits depend on; processors with the same instructions may round differently."""
+    return {"torch": torch.__version__, "rounding": rounding()}
+
+
+def rounding() -> str:
+    """A digest of what plain torch makes of the operations that the runs are made of."""
+    draws, found = np.random.default_rng(0), []
+    for n in (2, 5, 16, 37):
+        a, x = torch.tensor(draws.normal(size=(n, n))), torch.tensor(draws.normal(size=n))
+        solved = torch.linalg.solve(a, x)
+        found += [a @ a, a @ x, (a * x).sum(1), torch.linalg.qr(a)[0], solved, x.norm(), a.exp()]
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            half = a.to(dtype)
+            normed = torch.nn.functional.layer_norm(half, (n,))
+            found += [half @ half, half.softmax(-1), normed, half.sum(), torch.sin(half)]
+    return _digest([part.double().tolist() for part in found])
 
 
 def vector_cases(count: int = 220) -> Iterator[dict[str, Any]]:

@@ -91,6 +91,14 @@ def test_an_experiment_that_nobody_knows_is_refused_with_the_nearest(tmp_path: P
     assert [study.name for study in chosen(FULL, ["bias"])] == ["bias"]
 
 
+@pytest.mark.parametrize("typed", ["nonconvex", "nonconvex-tuned"])
+def test_a_plain_name_means_the_tuned_study_which_has_the_theorys_step(typed: str) -> None:
+    (study,) = chosen(FULL, [typed])
+    assert study.name == "nonconvex-tuned"
+    assert study.tuning is not None
+    assert study.tuning.theory in study.space["eta"]
+
+
 def test_measurements_are_made_once_and_told(tmp_path: Path) -> None:
     errors, grams = measured(SMALL, tmp_path)
     assert (errors, grams) == measured(SMALL, tmp_path)

@@ -28,18 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from zotune.descent.filtering import filtering
+from zotune.descent.filtering import ASKED, filtering
 from zotune.descent.gradients import Measured
 from zotune.descent.local import FRUGAL, local
 from zotune.descent.looking import is_noisy, look
 from zotune.descent.newton import newton
-from zotune.descent.noise import RANKED, look_at_noise, race
+from zotune.descent.noise import FEWEST, FEWEST_LOOKS, RANKED, look_at_noise, race
 from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
 from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 from zotune.descent.units import Units
 
-VERSION = 5
+VERSION = 6
 """Of the points that are asked for. Raise it with every change that asks for others: values told to
 one version mean nothing to another."""
 STARTS = 3
@@ -58,9 +58,13 @@ FILTER = 0.75
 """Share of what is left that differences may have under mild noise; smoothing has the rest."""
 LARGER, LOUD = 3, 0.3
 """The population grows so many times where noise is more than this share of the spread."""
-RESERVE, FEWEST = 0.1, 3 * (RANKED + 1)
+RESERVE, COMPARED = 0.1, 3 * (RANKED + 1)
 """Share of the budget that is kept to compare a noisy answer with the start; so many at least, as
 ranks of three points need to be certain where one evaluation of each fails."""
+TWO, THREE = 2 * FEWEST, 3 * FEWEST
+"""Of a small budget a quarter is kept, or what two points need, or three."""
+WORTH = 1 + 2 * FEWEST_LOOKS + ASKED + TWO
+"""What one step under noise costs beside its differences; with less, noise is not looked for."""
 
 
 class Descent:
@@ -159,8 +163,8 @@ class Descent:
     def _look_first(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
         """Look at the function first; descend, and search more widely where that has converged."""
         o = self.oracle
-        if o.left >= FRUGAL * (o.dim + 1):
-            yield from is_noisy(o, x, f, 2)
+        if o.left > WORTH + 2 * o.dim:
+            yield from is_noisy(o, x, f, 2 if o.left >= FRUGAL * (o.dim + 1) else 1)
         end = x
         if not o.is_noisy:
             end, f = yield from self._descend(x, f, reach)
@@ -179,8 +183,6 @@ class Descent:
         """Descents and wider searches until the budget is spent or noise is seen."""
         o = self.oracle
         m, rough = yield from look(o, x, f, reach, self.rng)
-        if o.is_noisy and not o.repeats:
-            return x, f
         if rough is None:
             self._choose("quasi-Newton", f"the budget covers {o.budget // (o.dim + 1)} full blocks")
         elif rough.is_rugged:
@@ -229,19 +231,19 @@ class Descent:
             o.repeats, o.noise = True, 0.0
             yield from self._repeating(x, reach)
             return
-        reserve = max(int(RESERVE * o.left), min(FEWEST, o.left // 4))
+        reserve = max(int(RESERVE * o.left), min(COMPARED, max(o.left // 4, TWO)))
+        usual = 4 + int(3 * np.log(o.dim))
         f, known = noise.center, np.inf
         if noise.share < MILD:
             self._choose("filtering", f"noise is mild ({noise})")
-            x, f, h = yield from filtering(
-                o, x, f, reach, stop=max(reserve, int((1 - FILTER) * o.left))
-            )
+            rest = int((1 - FILTER) * o.left)
+            stop = rest if rest >= reserve + usual else reserve
+            x, f, h = yield from filtering(o, x, f, reach, stop=stop)
             sigma, known = min(sigma, max(h, 1e-6)), f
         else:
             self._choose("smoothing", f"noise is loud ({noise})")
-        usual = 4 + int(3 * np.log(o.dim))
         n = LARGER * usual if noise.share > LOUD else usual
-        spend = o.left - reserve
+        spend = o.left - max(reserve, THREE)
         end, _ = yield from smoothing(
             o, x, sigma, reach, self.rng, spend=spend, until=0, population=n, known=known
         )

@@ -47,8 +47,6 @@ def glance(
     few = min(FEWER, o.dim, int(GLANCE * o.left / 3))
     if few < FEWEST:
         return None, None
-    if not o.repeats and (yield from is_noisy(o, x, f, 1)):
-        return None, None
     m = yield from forward(o, x, f, h, np.ones_like(x))
     if o.is_single and (yield from finds_rounding(o, x, f, sized(x, reach), rng)):
         h = COARSE * reach

@@ -18,7 +18,8 @@ COSTS = POINTS * len(SPACINGS)
 """Points on a line, at distances of these shares of its size; what all of them cost."""
 ROUNDED = 1e3
 """Units in the last place from which on rounding counts."""
-LOOKS = 8
+LOOKS, FEWEST_LOOKS = 8, 4
+"""Evaluations at the point and as many away from it; of a small budget a quarter, or so many."""
 CERTAIN = 3.0
 """Standard deviations by which an answer must be better than the start."""
 RANKED, FEWEST = 7, 3
@@ -123,18 +124,19 @@ def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) 
 
 
 def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[Noise]:
-    """16 evaluations: eight at x, eight so far away."""
-    points = o.inside(x + radius * rng.standard_normal((LOOKS, o.dim)))
-    values = yield from o.once(np.concatenate([np.stack([x] * LOOKS), points]))
-    same = succeeded(values[:LOOKS])
+    """Eight evaluations at x and eight so far away; fewer of a small budget."""
+    n = int(np.clip(o.left // (2 * FEWEST_LOOKS), FEWEST_LOOKS, LOOKS))
+    points = o.inside(x + radius * rng.standard_normal((n, o.dim)))
+    values = yield from o.once(np.concatenate([np.stack([x] * n), points]))
+    same = succeeded(values[:n])
     _, counts = np.unique(same, return_counts=True)
-    deviation, apart = _deviation(same), succeeded(values[LOOKS:])
-    if len(apart) > LOOKS // 2:
+    deviation, apart = _deviation(same), succeeded(values[n:])
+    if len(apart) > n // 2:
         spread = _deviation(apart)
     else:  # so far away most fail; the others tell by how far they are from x
         spread = float(np.abs(apart - middle(same)).max(initial=0.0)) or np.inf
     share = deviation / max(spread, 1e-300)
-    repeats = bool(len(same) and counts.max() >= LOOKS // 2)
+    repeats = bool(len(same) and counts.max() >= n // 2)
     return Noise(middle(same), deviation, share, repeats)
 
 
@@ -166,6 +168,7 @@ def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, floa
     Returns:
         The point, the median of its values, and their deviation.
     """
+    points = [p for i, p in enumerate(points) if not any((p == q).all() for q in points[:i])]
     each = o.left // len(points)
     if each < 2:
         raise Spent

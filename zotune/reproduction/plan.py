@@ -121,9 +121,20 @@ def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Stud
             f"instances must be at least {FEWEST} to decide a claim, got {instances}; "
             "raise --instances, or leave it out"
         )
-    known = [experiment.study for experiment in EXPERIMENTS]
-    for name in only:
-        if name not in (*known, MEASUREMENTS):
-            raise unknown("experiment", name, [*known, MEASUREMENTS])
-    wanted = [e for e in EXPERIMENTS if e.study in only or not (only or e.beyond)]
+    named = {experiment_of(name) for name in only}
+    wanted = [e for e in EXPERIMENTS if e.study in named or not (only or e.beyond)]
     return [e.at(size, instances) for e in wanted]
+
+
+def experiment_of(name: str) -> str:
+    """The experiment that somebody means by a name: a tuned study asks the plain one's claims, too.
+
+    >>> experiment_of("bias"), experiment_of("strongly-convex"), experiment_of("convex-500")
+    ('bias', 'strongly-convex-tuned', 'convex-tuned-500')
+    """
+    known = [*(experiment.study for experiment in EXPERIMENTS), MEASUREMENTS]
+    tuned = f"{name.removesuffix('-500')}-tuned" + ("-500" if name.endswith("-500") else "")
+    for candidate in (name, tuned):
+        if candidate in known:
+            return candidate
+    raise unknown("experiment", name, known)
