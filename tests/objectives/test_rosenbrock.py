@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from tests.instrument import minimize
 from zotune.errors import ConfigError
 from zotune.objectives import build_problem
-from zotune.objectives.rosenbrock import CACHED, Rosenbrock, hessian_at, largest_eigenvalue
+from zotune.objectives.rosenbrock import (
+    CACHED,
+    LARGE,
+    Rosenbrock,
+    _narrowed,
+    hessian_at,
+    largest_eigenvalue,
+)
 
 
 def naive(x: torch.Tensor) -> torch.Tensor:
@@ -77,6 +84,18 @@ def test_the_largest_eigenvalue_is_exact(n: int, seed: int, coupling: float) -> 
     expected = np.linalg.eigvalsh(matrix)
     tolerance = 1e-13 * np.abs(expected).max()
     assert largest_eigenvalue(diagonal, beside) == pytest.approx(expected[-1], abs=tolerance)
+
+
+@pytest.mark.parametrize("coupling", [0.0, 0.3, 1.0, 30.0])
+def test_of_a_large_matrix_a_few_rows_have_the_largest_eigenvalue(coupling: float) -> None:
+    rng = np.random.default_rng(3)
+    n = LARGE + 1
+    diagonal, beside = rng.standard_normal(n), coupling * rng.standard_normal(n - 1)
+    whole = _narrowed(diagonal, beside)
+    assert largest_eigenvalue(diagonal, beside) == pytest.approx(whole, rel=1e-14)
+    flat, chained = np.ones(n), np.ones(n - 1)  # every row can reach it
+    wanted = 1 + 2 * np.cos(np.pi / (n + 1))
+    assert largest_eigenvalue(flat, chained) == pytest.approx(wanted, rel=1e-14)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -26,6 +26,8 @@ STARTS = (HALF_NORMAL, ZERO)
 
 CACHED = 2**18
 """Values that are worked on at a time; more would wait for memory."""
+LARGE, MARGIN = 20_000, 64
+"""Rows of a large matrix, and those on either side of a row that can reach its eigenvalue."""
 
 
 @register("rosenbrock", formula="Σ 100 (xᵢ₊₁ − xᵢ²)² + (1 − xᵢ)²")
@@ -74,7 +76,7 @@ class Rosenbrock(Objective):
 
     @cached_property
     def L(self) -> float:  # type: ignore[override]
-        """Worked out when it is asked for: seconds with a hundred thousand coordinates."""
+        """Worked out when it is asked for: a second with a million coordinates."""
         diagonal, beside = hessian_at(self._drawn)
         return max(largest_eigenvalue(diagonal, beside), largest_eigenvalue(-diagonal, beside))
 
@@ -124,10 +126,18 @@ def largest_eigenvalue(diagonal: Vector, beside: Vector) -> float:
     """λ_max of a symmetric tridiagonal matrix H, by narrowing an interval around it to rounding.
 
     s > λ_max if and only if sI − H has a Cholesky factor, that is, if all pivots
-    pᵢ = s − aᵢ − bᵢ₋₁² / pᵢ₋₁ are positive. Many s are tried at a time.
+    pᵢ = s − aᵢ − bᵢ₋₁² / pᵢ₋₁ are positive. Many s are tried at a time; of a large matrix at first
+    only on the rows around those that can reach λ_max, and what these have on the whole of it.
     """
-    reach = np.abs(np.pad(beside, (1, 0))) + np.abs(np.pad(beside, (0, 1)))
-    low, high = float(diagonal.max()), float((diagonal + reach).max())
+    if len(diagonal) > LARGE:
+        found = _narrowed(*_around_the_top(diagonal, beside))
+        if _factors(found + 8 * np.spacing(abs(found)), diagonal, beside):
+            return found
+    return _narrowed(diagonal, beside)
+
+
+def _narrowed(diagonal: Vector, beside: Vector) -> float:
+    low, high = float(diagonal.max()), float((diagonal + _reach(beside)).max())
     while high - low > 4 * np.spacing(max(abs(low), abs(high))):
         shifts = np.linspace(low, high, 256)
         above = _has_factor(shifts, diagonal, beside)
@@ -135,6 +145,32 @@ def largest_eigenvalue(diagonal: Vector, beside: Vector) -> float:
         first = int(above.argmax())
         low, high = float(shifts[max(first - 1, 0)]), float(shifts[first])
     return high
+
+
+def _reach(beside: Vector) -> Vector:
+    """The radius of Gershgorin's disc of each row."""
+    radius: Vector = np.abs(np.pad(beside, (1, 0))) + np.abs(np.pad(beside, (0, 1)))
+    return radius
+
+
+def _around_the_top(diagonal: Vector, beside: Vector) -> tuple[Vector, Vector]:
+    """Blocks of rows around those whose disc reaches the largest eigenvalue of a 2 × 2 block."""
+    mean, half = (diagonal[:-1] + diagonal[1:]) / 2, (diagonal[:-1] - diagonal[1:]) / 2
+    low = (mean + np.hypot(half, beside)).max()
+    top = np.flatnonzero(diagonal + _reach(beside) >= low)
+    kept = np.unique(top[:, None] + np.arange(-MARGIN, MARGIN + 1))
+    kept = kept[(kept >= 0) & (kept < len(diagonal))]
+    return diagonal[kept], np.where(np.diff(kept) == 1, beside[kept[:-1]], 0.0)
+
+
+def _factors(shift: float, diagonal: Vector, beside: Vector) -> bool:
+    """Whether all pivots of sI − H are positive, for one shift s."""
+    pivot = shift - float(diagonal[0])
+    for a, square in zip(diagonal[1:].tolist(), (beside**2).tolist(), strict=True):
+        if not pivot > 0:
+            return False
+        pivot = shift - a - square / pivot
+    return pivot > 0
 
 
 def _has_factor(shifts: Vector, diagonal: Vector, beside: Vector) -> npt.NDArray[np.bool_]:
