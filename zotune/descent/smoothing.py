@@ -17,6 +17,8 @@ from zotune.descent.oracle import Oracle, Stage, Vector
 
 DIAGONAL = 300
 """Above this dimension the covariance is a diagonal."""
+FLATTEST = 1e-14
+"""The least eigenvalue of the covariance beside its largest; below it rounding could decide."""
 
 
 class Rates(NamedTuple):
@@ -110,6 +112,9 @@ def smoothing(
             c = keep * c + c_1 * np.outer(path_c, path_c) + c_mu * (y[order].T * rank) @ y[order]
             if count % every == 0:
                 squares, axes = np.linalg.eigh((c + c.T) / 2)
-                roots = np.sqrt(np.maximum(squares, 1e-14 * squares[-1]))
+                if squares[0] < FLATTEST * squares[-1]:
+                    squares = np.maximum(squares, FLATTEST * squares[-1])
+                    c = (axes * squares) @ axes.T
+                roots = np.sqrt(squares)
         sigma *= float(np.exp(min(1.0, (c_s / damp) * (length / chi - 1))))
     return x, sigma
