@@ -528,7 +528,14 @@ def test_a_tolerance_ends_a_run_that_has_converged(tolerance: dict[str, float], 
     short = zotune.minimize(banana, [-1.2, 1.0], budget=40, **tolerance)
     assert (short.status, short.success) == ("exhausted", False)
     assert 36 < short.nfev <= 40
-    assert short.message.startswith("the budget of 40 evaluations was spent")
+
+
+def test_a_spent_budget_says_what_was_left_for_no_whole_block() -> None:
+    for budget in range(37, 44):
+        run = zotune.minimize(banana, [-1.2, 1.0], budget=budget)
+        left = budget - run.nfev
+        rest = f", but for {left}, too few for a whole block" if left else ""
+        assert run.message == f"the budget of {budget} evaluations was spent{rest}"
 
 
 def test_a_resumed_run_stops_for_its_tolerance_where_the_unbroken_one_does(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def _end_of(config: Config, state: State, status: str) -> str:
     if status != EXHAUSTED:
         return "the run goes on"
     left = config.budget - state.ledger.spent(config.count)
-    rest = f", but for {left} that cover no whole block" if left else ""
+    rest = f", but for {left}, too few for a whole block" if left else ""
     unit = config.count.removesuffix("s") if config.budget == 1 else config.count
     return f"the budget of {config.budget} {unit} was spent{rest}"
 
