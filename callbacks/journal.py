@@ -70,6 +70,7 @@ class Journal:
         self._reports: dict[str, list[int]] = {}
         self._unwritten: dict[str, list[int]] = {}
         self._ended: set[str] = set()
+        self._ends: dict[str, tuple[int, dict[str, float]]] = {}
         self._forgotten: list[str] = []
         for record in records:
             self._replay(record)
@@ -84,6 +85,7 @@ class Journal:
         self._high.setdefault(trial, -1)
         if record["kind"] == ENDED:
             self._open.discard(trial)
+            self._ends[trial] = (record["step"], record["final"])
         else:
             self._open.add(trial)
         if record["kind"] == ENDED and record["status"] != KILLED:
@@ -104,6 +106,7 @@ class Journal:
         for known in (self._high, self._losses, self._minima, self._params, self._reports):
             known.pop(trial, None)
         self._unwritten.pop(trial, None)
+        self._ends.pop(trial, None)
         for some in (self._open, self._ended, self._diverged):
             some.discard(trial)
 
@@ -176,7 +179,11 @@ class Journal:
         return [*begun, record]
 
     def end(self, trial: Trial, status: str) -> list[Record]:
-        """The trial's last values and what became of it."""
+        """The trial's last values and what became of it.
+
+        A trial that ended before a kill and is run again to the same step keeps the values of its
+        first end: its seconds differ, and the store would keep both.
+        """
         begun = [] if self.knows(trial.trial_id) else self.start(trial)
         row = trial.last_result or {}
         word = row.get("status")
@@ -185,6 +192,9 @@ class Journal:
         if status == KILLED and (row.get("status") in COMPLETE or row.get("done")):
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
+        ended_at, written = self._ends.get(trial.trial_id, (None, {}))
+        if ended_at == step_of(row):
+            finite |= written
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
         if again := repeated(reports):
             finite["repeated"] = float(again)

@@ -137,6 +137,21 @@ def test_what_a_trial_makes_again_after_a_kill_is_counted_also_by_a_new_driver()
     assert "repeated" not in Journal().end(trial, "FINISHED")[-1]["final"]
 
 
+def test_a_trial_that_is_run_again_after_its_end_keeps_the_values_of_its_first_end() -> None:
+    journal, trial = Journal(), a_trial(row={"spent": 40, "loss": 1.0, "seconds": 2.0})
+    rows = [{"spent": spent, "loss": 1.0} for spent in (20, 40)]
+    records = [record for row in rows for record in journal.result(trial, row, [row])]
+    records += journal.end(trial, "FINISHED")
+    trial.run_metadata.last_result = {"spent": 40, "loss": 1.0, "seconds": 3.0}
+    restored = Journal(records)
+    for row in rows:
+        restored.result(trial, row, [row])
+    again = restored.end(trial, "FINISHED")[-1]["final"]
+    assert again == records[-1]["final"] | {"repeated": 40}
+    trial.run_metadata.last_result = {"spent": 80, "loss": 0.5, "seconds": 9.0}
+    assert restored.end(trial, "FINISHED")[-1]["final"]["seconds"] == 9.0  # it went on
+
+
 def test_what_is_not_finite_stays_out_of_the_curve_and_is_named() -> None:
     inf, nan = float("inf"), float("nan")
     curve = [{"spent": 1, "loss": 1.0}, {"spent": 2, "loss": inf}, {"spent": 3, "loss": nan}]
