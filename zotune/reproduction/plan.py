@@ -88,6 +88,7 @@ EXPERIMENTS = (
     Experiment("updates-tuned", FIFTH, beyond=True),
     Experiment("updates-convex-tuned", (*FIFTH, "problem.samples=200"), beyond=True),
     Experiment("updates-nonconvex-tuned", FIFTH, beyond=True),
+    Experiment("updates-stochastic-tuned", (*FIFTH, "problem.samples=1000"), beyond=True),
 )
 
 
