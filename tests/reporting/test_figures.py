@@ -25,7 +25,7 @@ from zotune.reporting.importance import importances
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
 from zotune.results.checkpoints import from_run
-from zotune.results.configurations import Configuration, best, by_problem
+from zotune.results.configurations import Configuration, best, by_problem, configurations
 from zotune.results.trial import Course, Trial
 
 STOCHASTIC = {"name": "stochastic-logistic", "dim": 10, "samples": 60, "batch": 8}
@@ -174,6 +174,13 @@ def test_final_losses_stand_at_their_q_with_bars_of_their_spread() -> None:
     bars = axis.containers[0].lines[2][0].get_segments()
     spread = series[1].last("loss_std")
     assert bars[1][1][1] - ends[1] == pytest.approx(spread)
+
+
+def test_a_run_whose_last_evaluation_buys_no_step_has_spent_its_budget() -> None:
+    central = minimize(PROBLEM, budget=41, count="evaluations", q=2, difference="central")
+    (series,) = configurations([from_run(central)])
+    assert (series.spent, series.status) == (40, "exhausted")
+    assert not any("not spent" in note for note in figures.final([series]).notes)
 
 
 def tuned() -> list[Configuration]:

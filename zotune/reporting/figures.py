@@ -262,11 +262,11 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
         name_axes([axis], "q, directions a step", f"final {LABELS[measure]}")
     drawing.add_legend(entries)
     drawing.notes.append(spread_note(series, "Bars"))
-    unfinished = [one for one in series if one.spent < one.budget]
+    unfinished = [one for one in series if not one.is_whole]
     if unfinished:
         drawing.notes.append(
             f"{len(unfinished)} of {len(series)} configurations have not spent their budget; "
-            "they stand where they are."
+            "the figure has what they reached."
         )
     return drawing
 
