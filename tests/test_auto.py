@@ -887,6 +887,16 @@ def test_mini_batches_too_small_to_trust_are_descended_all_the_same(batch: int) 
     assert run.best_loss - run.minimum < 0.4 * (run.curve["loss"][0] - run.minimum)
 
 
+@pytest.mark.parametrize("estimator", ["avg", "align"])
+@pytest.mark.parametrize("q", [1, 8])
+def test_searched_steps_on_small_mini_batches_do_not_run_away(estimator: str, q: int) -> None:
+    """Steps were as long as each mini-batch alone allowed: these ended 20 to 100 times higher."""
+    problem = {"name": "stochastic-logistic", "dim": 50, "samples": 500, "batch": 8, "seed": 61}
+    settings = {"estimator": estimator, "q": q, "update": "sgd", "step": "auto", "mu": 1e-6}
+    run = zotune.minimize(problem, budget=3000, progress=False, replicates=4, **settings)
+    assert run.rows[-1]["loss"] < 3 * run.curve["loss"][0]
+
+
 def test_mini_batches_have_full_blocks_where_the_budget_covers_five() -> None:
     config = parse_config({"budget": 60})
     assert resolve(config, 9, batches=True)[0].q == 9

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf, isfinite
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
@@ -98,7 +102,7 @@ def test_a_searched_step_is_shortened_along_directions_that_do_not_descend(
     tried = list[float]()
     line = Line(
         eta=1.0, t=3, q=1, dim=2, value=1.0, rounding=1e-15, v=torch.zeros(1), first=lambda: 1.0,
-        natural=None, memory={"log": 0.0}, slope=lambda: slope,
+        natural=None, memory={**STEPS["auto"].memory, "log": 0.0}, slope=lambda: slope,
     )  # fmt: skip
     search = STEPS["auto"].search
     assert search is not None
@@ -122,7 +126,8 @@ def test_a_searched_step_on_mini_batches_is_shortened_as_steps_go_by(
 ) -> None:
     line = Line(
         eta=1.0, t=30, q=1, dim=2, value=1.0, rounding=1e-15, v=torch.zeros(1), first=lambda: 1.0,
-        natural=None, memory={"log": 0.0}, slope=lambda: 1.0, sees_batches=sees_batches,
+        natural=None, memory={**STEPS["auto"].memory, "log": 0.0}, slope=lambda: 1.0,
+        sees_batches=sees_batches,
     )  # fmt: skip
     search = STEPS["auto"].search
     assert search is not None
@@ -133,3 +138,34 @@ def test_a_searched_step_on_mini_batches_is_shortened_as_steps_go_by(
         steps.send(1.0 - eta + eta**2 / 2)  # the parabola whose minimum is at 1
     assert end.value.value == eta
     assert line.memory["log"] == pytest.approx(0.0)  # the length that a single batch would have
+
+
+def scale_after(losses: Sequence[float], *, sees_batches: bool = True) -> float:
+    """By what a searched step is scaled after these values of f(x), one a step."""
+    memory = {**STEPS["auto"].memory, "log": 0.0}
+    search = STEPS["auto"].search
+    assert search is not None
+    for t, loss in enumerate(losses):
+        line = Line(
+            eta=1.0, t=t, q=1, dim=2, value=loss, rounding=1e-15, v=torch.zeros(1),
+            first=lambda: 1.0, natural=None, memory=memory, slope=lambda: 1.0,
+            sees_batches=sees_batches,
+        )  # fmt: skip
+        next(search(line))
+    return memory["scale"]
+
+
+def test_steps_are_scaled_down_while_losses_of_new_mini_batches_stay_high() -> None:
+    noise = np.random.default_rng(0).normal(size=200) / 10
+    risen = np.concatenate([np.ones(20), np.full(180, 3.0)])
+    assert scale_after(risen + noise) < 0.5
+    assert scale_after(risen + noise, sees_batches=False) == 1
+    again = np.concatenate([risen, np.geomspace(3, 0.01, 200)])
+    assert scale_after(again + np.tile(noise, 2)) > 2 * scale_after(risen + noise)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_noise_alone_scales_no_step_by_more_than_one_half(seed: int) -> None:
+    losses = 1 + np.random.default_rng(seed).normal(size=1000) / 10
+    assert scale_after(losses) >= 0.5

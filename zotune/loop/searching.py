@@ -62,7 +62,8 @@ class Searcher:
     def moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved as far as the rule says, or has stayed."""
         view, block, c = step.view, step.block, step.c
-        memory = self._memory(state)
+        known = self._memory(state)
+        memory = dict(known)
         factor = self.size.schedule(step.spent, block.q)
         center, slope = self._center(state, step.values), [0.0]
         if self.iterate.is_stuck(state, block, c):
@@ -70,7 +71,7 @@ class Searcher:
         search = self._search(state, step, center, memory, slope)
         state, eta, value = yield from self._tried(state, step, search, factor, slope)
         apart = self.iterate.tests_bounds(state, view)  # tells nothing of usual steps
-        state = state if apart else self._with_memory(state, memory)
+        state = state if apart else self._with_memory(state, memory, known)
         if eta is None and apart:
             return self._knowing(state, center)
         if eta is None:
@@ -154,6 +155,13 @@ class Searcher:
         """What the step rule remembers, as numbers."""
         return {name: float(state.memory[self._prefix + name]) for name in self.entry.memory}
 
-    def _with_memory(self, state: LaneState, memory: Mapping[str, float]) -> LaneState:
-        kept = {self._prefix + k: torch.tensor([v], dtype=torch.float64) for k, v in memory.items()}
-        return state.but(memory={**state.memory, **kept})
+    def _with_memory(
+        self, state: LaneState, memory: Mapping[str, float], known: Mapping[str, float]
+    ) -> LaneState:
+        """The state that remembers the numbers of ``memory`` that the rule has changed."""
+        changed = {
+            self._prefix + name: torch.tensor([value], dtype=torch.float64)
+            for name, value in memory.items()
+            if value is not known[name]
+        }
+        return state.but(memory={**state.memory, **changed})

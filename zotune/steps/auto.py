@@ -18,13 +18,27 @@ SHARE = 0.3
 """The weight of the newest step in the running mean of log step sizes."""
 SETTLING = 10
 """Steps on mini-batches after which steps become shorter, as 1/√(1 + t/SETTLING)."""
+FEWEST_BATCHES, SHARE_OF_RUN = 5, 0.25
+"""Mini-batches whose mean loss is compared with earlier ones: so many at least, and this share of
+all steps so far, so that a long run makes few comparisons that chance could decide."""
+RISEN, FALLEN = 2.5, 1.0
+"""Standard errors by which a mean loss must have risen, and fallen, to count as such."""
 
 
 @register(
     "auto",
     formula="the minimum of a parabola through f(x), its slope and f at the trial step",
     default_eta=1.0,
-    memory={"log": nan},
+    memory={
+        "log": nan,
+        "scale": 1.0,
+        "batches": 0.0,
+        "mean": 0.0,
+        "squares": 0.0,
+        "last": nan,
+        "lowest": nan,
+        "lowest_variance": nan,
+    },
     most_trials=TRIALS,
 )
 def auto(line: Line) -> Search:
@@ -38,12 +52,17 @@ def auto(line: Line) -> Search:
     values Berahas, Cao, Scheinberg 2021.
 
     The best step on a mini-batch fits that batch. Where every step sees another one, steps are
-    shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951).
+    shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951), and scaled down
+    while the losses of new mini-batches stay above the lowest that they have been. The running mean
+    is then one of curvatures (1/η): a mini-batch without curvature along the line counts as none.
     """
     memory = line.memory
     known = not isnan(memory["log"])
     eta = line.natural or (exp(memory["log"]) if known else line.first())
-    factor = (line.eta or 1.0) / (sqrt(1 + line.t / SETTLING) if line.sees_batches else 1.0)
+    factor = line.eta or 1.0
+    if line.sees_batches:
+        _watch_losses(line)
+        factor *= memory["scale"] / sqrt(1 + line.t / SETTLING)
     eta *= factor
     best, best_value, reached = None, inf, nan
     for trial in range(TRIALS):
@@ -85,4 +104,36 @@ def _remember(line: Line, best: float | None, reached: float, last: float, facto
     taken = best / factor
     found = log(min(max(reached, taken / 10), 10 * taken) if isfinite(reached) else 2 * taken)
     before = memory["log"]
-    memory["log"] = found if isnan(before) else (1 - SHARE) * before + SHARE * found
+    if isnan(before):
+        memory["log"] = found
+    elif line.sees_batches:
+        memory["log"] = -log((1 - SHARE) * exp(-before) + SHARE * exp(-found))
+    else:
+        memory["log"] = (1 - SHARE) * before + SHARE * found
+
+
+def _watch_losses(line: Line) -> None:
+    """Scale steps by the trend of f(x), each value from a mini-batch that did not choose the step.
+
+    Means of consecutive mini-batches are compared: one above the lowest that does not fall halves
+    the scale, and one that falls multiplies it by √2, up to 1.
+    """
+    if not isfinite(line.value):
+        return
+    memory = line.memory
+    memory["batches"] += 1
+    deviation = line.value - memory["mean"]
+    memory["mean"] += deviation / memory["batches"]
+    memory["squares"] += deviation * (line.value - memory["mean"])
+    count, mean = memory["batches"], memory["mean"]
+    if count < max(FEWEST_BATCHES, SHARE_OF_RUN * line.t):
+        return
+    variance = memory["squares"] / (count - 1) / count
+    if not mean > memory["lowest"]:
+        memory.update({"lowest": mean, "lowest_variance": variance})
+    error = sqrt(variance + memory["lowest_variance"])
+    if mean - memory["lowest"] > RISEN * error and mean >= memory["last"]:
+        memory["scale"] /= 2
+    if memory["last"] - mean > FALLEN * sqrt(2 * variance):
+        memory["scale"] = min(1.0, sqrt(2) * memory["scale"])
+    memory.update({"last": mean, "batches": 0.0, "mean": 0.0, "squares": 0.0})
