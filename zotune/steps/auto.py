@@ -1,4 +1,4 @@
-"""A step size from values that are there anyway."""
+"""A line search with parabolic interpolation, which uses values of the estimate."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from math import exp, inf, isfinite, isnan, log, nan, sqrt
 from zotune.steps import Line, Search, register
 
 TRIALS = 6
-"""The most values that a step may ask for."""
+"""Maximum number of trial values per step."""
 SUFFICIENT = 1e-4
-"""The share of the predicted decrease that is enough (Armijo)."""
+"""Share of the predicted decrease that is sufficient (Armijo)."""
 FARTHER = 3.0
-"""How many times as far the parabola's minimum must be for one more trial there."""
+"""If the parabola's minimum is at least this many times as far, there is one more trial there."""
 LONGEST = 100.0
-"""The largest factor between two trials."""
+"""Maximum factor between two trials."""
 SHARE = 0.3
-"""The weight of the newest step in the running mean of log step sizes."""
+"""Weight of the newest step in the running mean of log step sizes."""
 SETTLING = 10
-"""Steps on mini-batches after which steps become shorter, as 1/√(1 + t/SETTLING)."""
+"""Time constant of the decay 1/√(1 + t/SETTLING) of steps on mini-batches."""
 
 
 @register(
@@ -30,15 +30,15 @@ SETTLING = 10
 def auto(line: Line) -> Search:
     """Descent or rejection, by the value at the trial point; no curvature is probed.
 
-    f(x), the slope −gᵀΔ/η by the estimate and f(x − Δ) fit a parabola, whose minimum is the next
-    step size (a running mean of logarithms, from step to step) or the next trial. A value that is
+    f(x), the slope −gᵀΔ/η by the estimate and f(x − Δ) determine a parabola, whose minimum is the
+    next step size (as a running mean of logarithms over steps) or the next trial. A value that is
     not lower, or not finite, is rejected and a shorter step is tried; after the last trial x stays.
     The value at an accepted point is the f(x) of the next step, so an accepted step costs as many
     evaluations as a plain one. eta is a factor (1). Nocedal, Wright 2006, section 3.5; with noisy
     values Berahas, Cao, Scheinberg 2021.
 
-    The best step on a mini-batch fits that batch. Where every step sees another one, steps are
-    shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951).
+    The best step on a mini-batch overfits that batch. If every step has another mini-batch, steps
+    are shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951).
     """
     memory = line.memory
     known = not isnan(memory["log"])
@@ -69,7 +69,7 @@ def auto(line: Line) -> Search:
 
 
 def _minimum(line: Line, eta: float, value: float) -> float:
-    """Where the parabola through the trial has its minimum; inf where it has none."""
+    """The minimum of the parabola through the trial; inf if it has none."""
     bend = value - line.value + eta * line.slope()
     if not isfinite(value) or line.slope() <= 0:
         return nan
@@ -77,7 +77,7 @@ def _minimum(line: Line, eta: float, value: float) -> float:
 
 
 def _remember(line: Line, best: float | None, reached: float, last: float, factor: float) -> None:
-    """The running mean of log step sizes, before the factor, moved towards what was found."""
+    """Update the running mean of log step sizes, without the factor, by the result."""
     memory = line.memory
     if best is None:
         memory["log"] = log(last / factor)
