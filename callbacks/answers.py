@@ -1,4 +1,4 @@
-"""Whether a store answers at all: known within seconds, where MLflow tries for most of a minute."""
+"""Check within seconds whether a store answers; MLflow itself would retry for most of a minute."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from zotune.callbacks.stores import scheme_of, without_credentials
 from zotune.errors import ZotuneError
 
 PATIENCE = 4.0
-"""Seconds after which a server that has said nothing is taken for absent."""
+"""Timeout in seconds for the answer of a server."""
 PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-"""Where databases listen unless their address says otherwise."""
+"""Default ports of databases."""
 
 
 class StoreError(ZotuneError, RuntimeError):
@@ -25,10 +25,10 @@ class StoreError(ZotuneError, RuntimeError):
 
 
 def require_answer(uri: str) -> None:
-    """Refuse a server that cannot be reached, or that accepts a connection and says nothing.
+    """Raise an error if a server cannot be reached, or accepts a connection and does not answer.
 
-    One that says anything is there; what is wrong with it then, MLflow tells. Files and kinds of
-    store that we do not know pass.
+    Any answer is accepted; other problems of a server are reported by MLflow. Files and unknown
+    kinds of stores are not checked.
     """
     address, kind = without_credentials(uri), scheme_of(uri).partition("+")[0]
     try:
@@ -43,7 +43,7 @@ def require_answer(uri: str) -> None:
 
 
 def ask(address: str, seconds: float) -> None:
-    """Request a page; raises OSError where no answer comes."""
+    """Request a page; raises OSError if there is no answer."""
     try:
         urllib.request.urlopen(address, timeout=seconds, context=_trusted()).close()
     except urllib.error.HTTPError as answer:
@@ -54,14 +54,14 @@ def ask(address: str, seconds: float) -> None:
     except RemoteDisconnected:
         raise
     except (HTTPException, ValueError):
-        return  # an answer that we cannot read, or an address that only MLflow can
+        return  # an answer or an address that we cannot parse, but MLflow may
 
 
 def _trusted() -> ssl.SSLContext:
-    """The certificates that MLflow trusts; a server would log every greeting that we broke off."""
+    """The certificates that MLflow trusts, as servers would log a failed TLS handshake."""
     path, context = os.environ.get("MLFLOW_TRACKING_SERVER_CERT_PATH"), ssl.create_default_context()
     if path:
-        with suppress(OSError):  # of a file without certificates, which MLflow tells
+        with suppress(OSError):  # a file without certificates is reported by MLflow
             context.load_verify_locations(**{"capath" if os.path.isdir(path) else "cafile": path})
     if os.environ.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in ("1", "true"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -69,7 +69,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 def _reach(address: str, port: int) -> None:
-    """Connect; raises OSError where nobody listens."""
+    """Connect; raises OSError if nothing listens there."""
     try:
         at = urlsplit(address)
         host, port = at.hostname, at.port or port

@@ -1,4 +1,4 @@
-"""The point behind a run's numbers: stored with the run, and brought back."""
+"""Store the point (checkpoint) of a run in MLflow, and load it again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 PLACE, REPORT = "point", "report"
 LARGEST = 256 * 2**20
-"""Bytes above which a state stays in its checkpoint."""
+"""Maximum bytes of a state that is uploaded."""
 
 
 def upload_point(client: MlflowClient, run_id: str, checkpoint: str | None) -> str:
-    """Store a checkpoint's state with the run; why not, if it is not."""
+    """Upload a checkpoint's state to the run; returns a reason if it was not uploaded."""
     if checkpoint is None or not (state := Path(checkpoint, STATE_FILE)).is_file():
         return ""
     if state.stat().st_size > LARGEST:
@@ -33,28 +33,28 @@ def upload_point(client: MlflowClient, run_id: str, checkpoint: str | None) -> s
 
 
 def attach_report(client: MlflowClient, run_id: str, folder: Path) -> str:
-    """Store a report with the launch's own run; why not, if it is not."""
+    """Upload a report to the launch's summary run; returns a reason if it was not uploaded."""
     if not folder.is_dir():
         return f"there is no {folder.name}"
     return keep(client, run_id, lambda: client.log_artifacts(run_id, str(folder), REPORT))
 
 
 def keep(client: MlflowClient, run_id: str, store: Callable[[], object]) -> str:
-    """Store an artifact; why not, if the store answers and only its place for files does not."""
+    """Store an artifact; returns an error message if only the artifact storage fails."""
     try:
         store()
     except Exception as error:
-        client.get_run(run_id)  # raises where nothing answers, and everything is tried again
+        client.get_run(run_id)  # raises if the store does not answer; everything is then retried
         return without_credentials(f"not stored: {type(error).__name__}: {error}")[:500]
     return ""
 
 
 def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
-    """The run behind an MLflow run: the point back, not only the number.
+    """Load a run, with its point and curve, from an MLflow run.
 
     Args:
-        run_id: of a trial that ``MLflowCurves`` logged.
-        tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
+        run_id: id of a trial's run that ``MLflowCurves`` logged.
+        tracking_uri: the store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db``.
     """
     from zotune.runs.run import load_run
 
@@ -62,13 +62,13 @@ def run_from_mlflow(run_id: str, tracking_uri: str | None = None) -> Run:
         run = load_run(path)
         if run.read_weights is None:
             return run
-        kept = {best: run.read_weights(best) for best in (False, True)}  # the file goes
+        kept = {best: run.read_weights(best) for best in (False, True)}  # the file is temporary
         return replace(run, read_weights=lambda best: kept[best])
 
 
 @contextmanager
 def point_of(run_id: str, tracking_uri: str | None = None) -> Iterator[Path]:
-    """The checkpoint that is stored with an MLflow run, on disk while it is needed."""
+    """Download the checkpoint of an MLflow run to disk, until the context ends."""
     from mlflow.exceptions import MlflowException
 
     client = open_client(resolve_uri(tracking_uri))
@@ -84,7 +84,7 @@ def point_of(run_id: str, tracking_uri: str | None = None) -> Iterator[Path]:
 
 
 def _why_no_point(client: MlflowClient, run_id: str) -> str:
-    """What of a run is missing, as far as the store knows."""
+    """The reason why a run has no point, as far as the store knows."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -1,7 +1,7 @@
-"""What MLflow's page reads: columns, groups, and charts in sections.
+"""The JSON state of MLflow's prepared page: columns, groups, and charts in sections.
 
-The format is what MLflow's own *share* button writes. It is not documented, so a test opens the
-page in a browser.
+The format is that of MLflow's own *share* button. It is not documented, so a test opens the page in
+a browser.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zotune.core.names import (
 from zotune.core.spending import Spending
 
 MANY = 100
-"""Runs that a chart shows."""
+"""Maximum number of runs in a chart."""
 ETA, LOG_ETA = "eta", f"{FINAL}{LOG10_ETA}"
 """The step of a run, and its logarithm: MLflow's parallel coordinates are linear."""
 NOTHING = Spending(0, 0, 0, 0, 0)
@@ -33,34 +33,34 @@ NOTHING = Spending(0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Contents:
-    """What of the runs a page shows."""
+    """The contents of a page."""
 
     curves: list[str]
-    """Metrics that have a curve, the most wanted first."""
+    """Metrics that have a curve, most important first."""
     positive: set[str]
-    """Those of them that a logarithmic axis can show."""
+    """Those of them with positive values only, for logarithmic axes."""
     searched: list[str]
     """Params in which the runs differ, estimator and q first."""
     end: int
-    """Where the axis ends: the largest budget."""
+    """The end of the axis: the largest budget."""
     launches: dict[str, list[str]]
     """Ids of the runs, by launch."""
     spending: Spending = NOTHING
-    """What all runs together have spent."""
+    """Total spending of all runs."""
     hidden: tuple[str, ...] = ()
-    """Ids of runs that end above their start, and would crush the others' charts."""
+    """Ids of hidden runs, which end above their start and would distort the axes."""
     best: tuple[str, ...] = ()
-    """Ids of the only runs that are shown, where there are too many; empty where all are."""
+    """Ids of the runs that are shown if there are too many; empty if all are shown."""
     named_groups: bool = False
     """Whether every run has the tag that names its group."""
     log_eta: bool = False
     """Whether every run that is shown has the logarithm of its step."""
     timed: bool = False
-    """Whether points say how many seconds their trial had taken."""
+    """Whether points have the wall time of their trial."""
 
     @property
     def averaged(self) -> bool:
-        """Whether charts show means of groups; over another metric MLflow has no means."""
+        """Whether charts show means of groups, which MLflow does not support over other metrics."""
         return "replicate" in self.searched
 
     @property
@@ -70,19 +70,19 @@ class Contents:
 
     @property
     def notice(self) -> str:
-        """How many runs are hidden, why, and how to see them; empty where none is."""
+        """How many runs are hidden, why, and how to show them; empty if none is hidden."""
         if self.best:
             return f"the best {len(self.best)} of {self.many} runs; zotune ui --all shows all"
         return hiding_notice(len(self.hidden), self.many)
 
     @property
     def many(self) -> int:
-        """How many runs there are, hidden ones too."""
+        """The number of runs, including hidden ones."""
         return sum(len(runs) for runs in self.launches.values())
 
     @property
     def heading(self) -> str:
-        """The same in a few words, with what was spent; a section's name is cut off soon."""
+        """The same in a few words with the spending, because MLflow truncates section names."""
         said = []
         if self.best:
             said.append(f"best {len(self.best)} of {self.many} runs")
@@ -101,7 +101,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
     time = _section("Wall time", columns=1)
     space = _section("Search space", columns=1)
     charts = [_line(key, contents, curves["uuid"]) for key in contents.curves]
-    alone = bool(contents.final) and not contents.averaged  # averages have no time and no setting
+    alone = bool(contents.final) and not contents.averaged  # averages have no times or settings
     over_time = alone and contents.timed
     if over_time:
         charts.append(_line(contents.curves[0], contents, time["uuid"], against=SECONDS))
@@ -136,7 +136,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
 
 
 def run_filter(contents: Contents) -> str:
-    """The trials of one launch, also those to come; of several, MLflow must be told each run."""
+    """The search for the trials of one launch, including later ones; for several, lists run ids."""
     launches, hidden = contents.launches, contents.hidden
     if contents.best:
         return f"attributes.run_id IN ({_quoted(contents.best)})"
@@ -157,7 +157,7 @@ def _quoted(ids: Iterable[str]) -> str:
 
 
 def _groups(contents: Contents) -> dict[str, Any] | None:
-    """By the name of a group, or where runs have none by estimator and q, and by launch."""
+    """Group by the group's name, or by estimator and q if runs have none; and by launch."""
     several = len(contents.launches) > 1
     if contents.named_groups:  # by one key, whose value alone is then shown
         by = [{"mode": "tag", "groupByData": LAUNCH_GROUP_TAG if several else GROUP_TAG}]
@@ -196,7 +196,7 @@ def _card(kind: str, name: str, section: str, **content: Any) -> dict[str, Any]:
 
 
 def _line(key: str, contents: Contents, section: str, against: str | None = None) -> dict[str, Any]:
-    """A curve over what was spent, or over another metric."""
+    """A curve over the spent budget, or over another metric."""
     over_budget = {"xAxisKey": "step", "range": {"xMin": 0, "xMax": contents.end}}
     return _card(
         "LINE",

@@ -1,7 +1,7 @@
-"""Colours of runs: estimator, q and step are told apart by the curves alone.
+"""Colours of runs in MLflow, which distinguish estimator, q and step.
 
-An estimator has a family of hues, each of its q one of them; what else differs (update, step rule,
-eta) makes the colour lighter or darker. MLflow draws a run in the colour of its tag.
+Each estimator has a range of hues, with one hue per q; update, step rule and eta determine the
+lightness. MLflow draws a run in the colour of its tag.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 COLOUR = "mlflow.runColor"
 HUES = {"avg": (55, 0), "align": (175, 255), "align-diag": (80, 150)}
 OTHERS = (335, 275)
-"""Degrees on the colour wheel at the smallest and at the largest q, by estimator."""
+"""Hue in degrees at the smallest and at the largest q, by estimator."""
 LARGEST = 3.0
-"""The decimal logarithm of the q at which the hues of a run alone end."""
+"""The decimal logarithm of q at the end of the range of hues, for a run without a page."""
 LIGHTNESS, ALONE = (0.70, 0.26), 0.45
-"""Of the smallest and the largest step of a page, and where there is only one."""
+"""Lightness for the smallest and the largest step of a page, and if there is only one."""
 SATURATION, CHOSEN = 0.7, 0.3
-"""Of a q that is a number, and of one that a rule chooses."""
+"""Saturation for a fixed q, and for a block-size rule."""
 AUTO = "auto"
 SHADED = ("update", "step", "eta")
-"""Params that make a colour lighter or darker, the most different first."""
+"""Params that determine the lightness, most important first."""
 
 
 def number(text: str) -> float:
-    """The number that a param says, NaN for what is none."""
+    """A param as a number; NaN if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -40,12 +40,11 @@ def number(text: str) -> float:
 def colour(
     params: Mapping[str, str], place: float | None = None, shade: float | None = None
 ) -> str | None:
-    """A family of hues an estimator, one of them a q, the darker the larger the step.
+    """The colour of a run: the hue by estimator and q, darker for larger steps.
 
     Args:
-        params: of a run; None is returned for those that are not ours.
-        place: the rank of the run's q among those of its page, from 0 to 1; by its size unless
-            given.
+        params: params of the run; returns None for other trainables.
+        place: the rank of the run's q among those of its page, from 0 to 1; default: by its size.
         shade: the rank of the run's step among those of its page, from 0 to 1.
 
     >>> colour({"estimator": "align", "q": "1"}), colour({"estimator": "align", "q": "1000"})
@@ -78,7 +77,7 @@ def shades(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _q(params: Mapping[str, str]) -> tuple[float, str] | None:
-    """The number of queries with no rule, or 1 with the rule that chooses it; None of others."""
+    """A fixed q with an empty rule name, or 1 with the name of its rule; None if there is no q."""
     size, rule = number(params.get("q", "")), params.get("q.rule", "")
     if 1 <= size < math.inf:
         return size, ""
@@ -86,7 +85,7 @@ def _q(params: Mapping[str, str]) -> tuple[float, str] | None:
 
 
 def _step(params: Mapping[str, str]) -> tuple[Any, ...]:
-    """What orders runs by their step: the names of update and step, then eta by its size."""
+    """Sort key of a run's step: the names of update and step, then eta by its size."""
     *names, eta = (params.get(key, "") for key in SHADED)
     size = number(eta)
     return (*names, size if math.isfinite(size) else -math.inf)
@@ -97,6 +96,6 @@ def _rank(q: tuple[float, str] | None, places: Mapping[Any, float]) -> float | N
 
 
 def _ranks(values: Sequence[Any]) -> dict[Any, float]:
-    """The rank of each value from 0 to 1; nothing where there is only one."""
+    """The rank of each value from 0 to 1; empty if there is only one."""
     known = sorted(set(values))
     return {value: at / (len(known) - 1) for at, value in enumerate(known)} if known[1:] else {}

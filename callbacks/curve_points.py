@@ -1,10 +1,10 @@
-"""Points of a curve into a store: by MLflow's own calls, or as plain rows of its database.
+"""Send the points of a curve to a store, by MLflow's API or as plain rows of its database.
 
-MLflow makes several objects of every value, and writes about five thousand a second. Where the
-store is a SQLite file of this machine, the points between the first and the last of a stretch are
-inserted as rows. The first goes by MLflow's call, which checks the run and the names of the
-metrics; the last too, which makes it the latest value. Rows that are there already are left as they
-are, so that what was interrupted can be sent again.
+MLflow creates several objects for every value, and writes about five thousand per second. If the
+store is a SQLite file on this machine, all points of a batch except the first and the last are
+inserted as rows. The first is sent by MLflow's API, which checks the run and the names of metrics,
+and so is the last, which sets the latest value. Existing rows are not changed, so that an
+interrupted batch can be sent again.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 BATCH = 1000
-"""The most metrics that a call may carry."""
+"""Maximum number of metrics per call."""
 STRETCH = 4
-"""Points from which on plain rows are worth it."""
+"""Minimum number of points for plain rows."""
 COLUMNS = {"run_uuid", "key", "value", "timestamp", "step", "is_nan"}
-"""Of the table of metrics, as far as we know it; one that differs is left to MLflow."""
+"""Expected columns of the table of metrics; if they differ, MLflow's API is used."""
 
 
 def send_points(
     client: MlflowClient, run_id: str, points: Sequence[Point], start: int
 ) -> Iterator[list[Point]]:
-    """Send points in the order of their steps; yields those that the store has taken.
+    """Send points in the order of their steps; yields those that the store has accepted.
 
     Args:
-        client: of the store.
-        run_id: of a run that is there.
-        points: steps and values, each step after the last one that the store has.
-        start: of the run in milliseconds; the time of a point follows from it and its step.
+        client: the client of the store.
+        run_id: id of an existing run.
+        points: steps and values, each step after the last one in the store.
+        start: start of the run in milliseconds, from which times of points are derived.
     """
     store = database_with_rows(client)
     if store is None:
@@ -59,7 +59,7 @@ def send_points(
 
 
 def batches(points: Sequence[Point]) -> Iterator[list[Point]]:
-    """Points in groups of at most 1000 values; a step is never cut in two."""
+    """Points in batches of at most 1000 values; a step is never split."""
     batch: list[Point] = []
     size = 0
     for step, values in points:
@@ -74,7 +74,7 @@ def batches(points: Sequence[Point]) -> Iterator[list[Point]]:
 
 
 def database_with_rows(client: MlflowClient) -> SqlAlchemyStore | None:
-    """The store of a client, if it is a SQLite file whose metrics we know how to write."""
+    """The store of a client if it is a SQLite file with the expected columns; else None."""
     from mlflow.store.tracking.dbmodels.models import SqlMetric
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 

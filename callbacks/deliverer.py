@@ -1,8 +1,7 @@
-"""The process that delivers a spool, as the one that writes it sees it.
+"""Start and control the child process that delivers a spool to MLflow.
 
-MLflow's import and the tables of a new store take seconds. A launch starts the process first, so
-that both are done by the time that there is something to deliver; a command starts it before its
-own imports.
+Importing MLflow and creating the tables of a new store take seconds. Therefore a launch starts the
+process early, and a command starts it even before its own imports.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import IO
 from zotune.callbacks.stores import QUIET
 
 _READY: dict[str, Deliverer] = {}
-"""Processes of this one that have no spool yet, by the store they have opened."""
+"""Child processes that have no spool yet, by the store that they have opened."""
 _EARLY: list[Deliverer] = []
-"""A process of this one that has no store yet, if a command has started one."""
+"""The child process that has no store yet, if a command has started one."""
 
 
 class Deliverer:
     """A child process that imports MLflow, and waits for the names of its store and its spool.
 
-    It ends if they can no longer come. The store's address, with its credentials, goes through a
-    pipe and nowhere else.
+    It ends if the pipe is closed. The store's address with its credentials is sent through the pipe
+    only.
     """
 
     def __init__(self) -> None:
@@ -41,16 +40,16 @@ class Deliverer:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the study
+            start_new_session=True,  # so that Ctrl-C does not reach it
         )
 
     def open(self, uri: str) -> Deliverer:
-        """Name the store, which the process opens."""
+        """Send the store's address; the process opens it."""
         self._tell(uri)
         return self
 
     def deliver(self, spool: Path) -> None:
-        """Deliver a spool to its end; a process that has died meanwhile is seen by ``code``."""
+        """Deliver a spool to its end; ``code`` shows if the process has died."""
         self._tell(spool)
         with suppress(BrokenPipeError):
             self._pipe.close()
@@ -67,7 +66,7 @@ class Deliverer:
 
     @property
     def code(self) -> int | None:
-        """What the process has ended with; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._child.poll()
 
     def end(self) -> None:
@@ -81,7 +80,7 @@ class Deliverer:
 
 @contextmanager
 def started_early() -> Iterator[None]:
-    """A deliverer for the first store of this context, which imports MLflow meanwhile."""
+    """Start a deliverer early, for the first store of this context."""
     _EARLY.append(Deliverer())
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tune's event files for TensorBoard, where there is a TensorBoard to read them."""
+"""Tune's event files for TensorBoard, if TensorBoard is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class EventFiles(TBXLoggerCallback):
-    """In the place of Tune's own logger, whose import of torch delays every start by seconds."""
+    """Replaces Tune's own logger, whose import of torch delays every start by seconds."""
 
     def __init__(self) -> None:
         self._read = find_spec("tensorboard") is not None

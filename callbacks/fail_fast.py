@@ -1,4 +1,4 @@
-"""A trial whose objective raises has failed; one whose worker was killed has not."""
+"""``FailFast``: end trials whose objective raises, but retry those whose worker was killed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ray.tune.experiment import Trial
 class FailFast(Callback):
     """Ends a trial at its first exception from user code; killed workers are still retried.
 
-    Tune's ``max_failures`` cannot tell the two apart and runs a broken objective again and again.
-    Add this callback beside a ``FailureConfig(max_failures=…)``::
+    Tune's ``max_failures`` does not distinguish the two and retries a broken objective repeatedly.
+    Add this callback in addition to a ``FailureConfig(max_failures=…)``::
 
         tune.RunConfig(
             failure_config=tune.FailureConfig(max_failures=3),
@@ -22,7 +22,7 @@ class FailFast(Callback):
     """
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Make every trial judge its own failures before its worker can have any."""
+        """Change the class of every trial before its worker can fail."""
         for trial in trials:
             if type(trial) is Trial:
                 trial.__class__ = _JudgingTrial

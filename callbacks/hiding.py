@@ -1,6 +1,6 @@
-"""Which runs a page leaves out: those that end above their start, where others do not.
+"""Select the runs that a page hides: those that end above their start, if others do not.
 
-One run that has diverged makes the axis of all others useless. It is left out, and said so.
+A single diverged run would make the axis useless for all others. A notice says what is hidden.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LOSS, FINAL_LOSS = "loss", f"{FINAL}loss"
 def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:
     """Ids of runs whose final loss is above the start of their launch and problem.
 
-    Trials of one launch on one problem share their start. Where all of them end above it, and for
-    runs that have not ended, there is nothing to hide.
+    Trials of one launch on one problem share their start. If all of them end above it, none is
+    hidden; neither are runs that have not ended.
     """
     groups: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run in runs:
@@ -49,7 +49,7 @@ def _start(client: MlflowClient, run: Run) -> float:
 
 
 def hiding_notice(hidden: int, runs: int) -> str:
-    """What a person is told of hidden runs; nothing where there are none."""
+    """The notice about hidden runs; empty if there are none."""
     if not hidden:
         return ""
     ends, them = (

@@ -1,4 +1,4 @@
-"""Which launches of a study a store has, and the runs of one; nothing else is read."""
+"""Find the launches of a study in a store, and the runs of a launch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 PAGE = 1000
-"""Runs that one request brings, the most that MLflow allows."""
+"""Maximum number of runs per request that MLflow allows."""
 
 
 def launch_starts(client: MlflowClient, experiment: str) -> dict[str, int]:
-    """When each launch of an experiment began, the newest first.
+    """The start time of each launch of an experiment, newest first.
 
-    A database is asked for that alone; a server can only be asked for all runs.
+    For a database, this is a single query; a server must be asked for all runs.
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -61,7 +61,7 @@ def _any(model: Any) -> Any:
 
 def runs_of_launch(client: MlflowClient, experiment: str, launch: str) -> list[Run]:
     """All runs of a launch, its summary among them."""
-    if "'" in launch:  # which would end the text of the search; no id has one
+    if "'" in launch:  # would end the string in the search; no id contains it
         return []
     return list(found_runs(client, [experiment], f"tags.`{LAUNCH_TAG}` = '{launch}'"))
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 WANTED = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"
 """MLflow's own switch."""
 SECONDS = 5.0
-"""Between two samples, unless ``MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL`` says otherwise."""
+"""Default interval of samples; ``MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL`` overrides it."""
 
 
 def wants_metrics(asked: bool | None) -> bool:
-    """Whether the machine is watched: as asked, else by MLflow's own switch."""
+    """Whether to log system metrics: as requested, else by MLflow's environment variable."""
     known = find_spec("psutil") is not None
     if asked and not known:
         raise ConfigError(
@@ -44,7 +44,7 @@ def watch_machine(run_id: str, uri: str) -> SystemMetricsMonitor:
 
 
 def end_watch(monitor: Any) -> None:
-    """Stop watching; a launch shorter than the time between two samples has one, too."""
+    """Stop logging; ensures that even a short launch has one sample."""
     monitor.finish()
     monitor.collect_metrics()
     monitor.publish_metrics(monitor.aggregate_metrics())

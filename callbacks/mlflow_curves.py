@@ -1,4 +1,4 @@
-"""Curves against spent budget in MLflow, each point once, whatever dies."""
+"""``MLflowCurves``: log curves against spent budget to MLflow, each point exactly once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Hook = TypeVar("Hook", bound=Callable[..., None])
 
 
 def _harmless(hook: Hook) -> Hook:
-    """Log the first error in a hook, and let the study go on."""
+    """Log the first error in a hook, and let the study continue."""
 
     @wraps(hook)
     def safe(self: MLflowCurves, *args: Any, **kwargs: Any) -> None:
@@ -46,29 +46,29 @@ def _harmless(hook: Hook) -> Hook:
 
 
 class MLflowCurves(Callback):
-    """Logs every trial of a Tuner to MLflow, its curve stepped by spent budget.
+    """Logs every trial of a Tuner to MLflow, with the spent budget as the step of its curve.
 
-    A run per trial with the configuration as params, and one summary run per launch. Points are on
-    disk, synced, before Tune goes on; a child process delivers them. If the store is unreachable,
-    the study continues; what is left at the end is named, and ``zotune sync`` delivers it. Works
-    with any trainable that reports ``timesteps_total``; zotune's own send the points between two
-    reports as well.
+    There is one run per trial with the configuration as params, and one summary run per launch.
+    Points are written to disk and synced before Tune continues, and a child process delivers them.
+    If the store is unreachable, the study continues; a message at the end says what was not
+    delivered, and ``zotune sync`` delivers it. Works with any trainable that reports
+    ``timesteps_total``; zotune's own also send the points between two reports.
 
     Args:
-        tracking_uri: sqlite, an http(s) server or another database; ``MLFLOW_TRACKING_URI``, else
-            ``mlflow.db`` in this folder, unless given. Credentials are never written down: a
-            restored Tuner takes them from the environment.
-        experiment: in MLflow; ``MLFLOW_EXPERIMENT_NAME``, else the study's name or Tune's,
-            unless given.
-        nested: show the trials below the summary run; MLflow's charts hide them there at first.
+        tracking_uri: sqlite, an http(s) server or another database; default:
+            ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in this folder. Credentials are never
+            stored: a restored Tuner takes them from the environment.
+        experiment: the experiment in MLflow; default: ``MLFLOW_EXPERIMENT_NAME``, else the name of
+            the study or of Tune's experiment.
+        nested: show the trials below the summary run; MLflow's charts then hide them at first.
         study: text of the study file, stored with the summary.
-        question: what the study asks, written into the summary.
-        tags: for every run.
+        question: the question of the study, for the summary.
+        tags: tags of every run.
         system_metrics: record the load of this machine (CPU, memory, disk, network, GPUs) with the
-            summary run; needs psutil. By ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING`` unless given.
-        wait: seconds that the end of the experiment waits for a delivery that does not move on; a
-            store that has not answered once is not waited for.
-        spool: folder of points to be delivered; in the experiment's folder unless given.
+            summary run; needs psutil. Default: ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING``.
+        wait: seconds that the end of the experiment waits for a delivery without progress; it does
+            not wait for a store that has never answered.
+        spool: folder of points to be delivered; default: in the experiment's folder.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class MLflowCurves(Callback):
         self._complained = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a restored Tuner needs: no credentials, no open files, no process."""
+        """The state for a restored Tuner, without credentials, open files and processes."""
         return {"about": self._about, "wait": self._wait, "folder": self._folder}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ class MLflowCurves(Callback):
         self._complained = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MLflowCurves:
-        """A copy within this process keeps its credentials."""
+        """A copy, which within this process keeps the credentials."""
         copied = type(self).__new__(type(self))
         copied.__setstate__(self.__getstate__())
         copied._uri = self._uri
@@ -126,13 +126,13 @@ class MLflowCurves(Callback):
         total_num_samples: int | None = None,
         **info: Any,
     ) -> None:
-        """Begin anew; Tune may fit with one callback twice."""
+        """Reset, as Tune may use a callback for several fits."""
         self._session = None
         self._complained = False
 
     @_harmless
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Keep the deliverer alive."""
+        """Restart the deliverer if it has died."""
         if self._session is not None:
             self._session.look()
 
@@ -140,7 +140,7 @@ class MLflowCurves(Callback):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Ask its worker for curve points; write down the trial and its configuration."""
+        """Request curve points from its worker, and record the trial and its configuration."""
         ask_for_curves(place_of(trial)[1])
         session = self._opened(trials)
         session.write(session.journal.start(trial))
@@ -154,7 +154,7 @@ class MLflowCurves(Callback):
         result: dict[str, Any],
         **info: Any,
     ) -> None:
-        """Write down the points of a result, synced; later callbacks do not see them."""
+        """Record the points of a result, and remove them from the row for later callbacks."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
         session.write(session.journal.result(trial, result, curve))
@@ -163,7 +163,7 @@ class MLflowCurves(Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Write down that the trial has ended, by itself or stopped by Tune."""
+        """Record that the trial has ended, by itself or stopped by Tune."""
         session = self._opened(trials)
         session.write(session.journal.end(trial, FINISHED))
 
@@ -171,13 +171,13 @@ class MLflowCurves(Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Write down that the trial has failed, and why."""
+        """Record that the trial has failed, and why."""
         session = self._opened(trials)
         session.write(session.journal.end(trial, FAILED))
 
     @_harmless
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Give every trial that is still open its end, and wait a while for the delivery."""
+        """Record the end of trials that are still open, and wait for the delivery."""
         for name in {place_of(trial)[1] for trial in trials}:
             stop_asking(name)
         session, self._session = self._session, None

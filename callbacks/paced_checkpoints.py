@@ -1,4 +1,4 @@
-"""Checkpoints of trials, neither so many that they cost more than the trials nor too few."""
+"""``PacedCheckpoints``: limit the rate of checkpoints by reports and by time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from zotune.callbacks.records import ITERATION
 class PacedCheckpoints(Callback):
     """Saves a trial at every second report, but not within half a second after it was saved last.
 
-    Tune's ``checkpoint_frequency`` counts reports alone: a trial that takes a tenth of a second
-    spends more time on its checkpoints than on its steps. A killed worker repeats what it did since
-    its last checkpoint: two reports, or those of half a second. Use it without a
-    ``checkpoint_frequency``, and with ``checkpoint_at_end``::
+    Tune's ``checkpoint_frequency`` only counts reports, so a trial of a tenth of a second spends
+    more time on checkpoints than on steps. After a kill, a worker repeats everything since its last
+    checkpoint: two reports, or half a second. Use it without a ``checkpoint_frequency``, and with
+    ``checkpoint_at_end``::
 
         tune.RunConfig(
             checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_at_end=True),
@@ -26,8 +26,8 @@ class PacedCheckpoints(Callback):
         )
 
     Args:
-        reports: between two checkpoints, at least.
-        seconds: between two checkpoints, at least.
+        reports: minimum number of reports between two checkpoints.
+        seconds: minimum seconds between two checkpoints.
     """
 
     def __init__(self, *, reports: int = 2, seconds: float = 0.5) -> None:
@@ -35,13 +35,13 @@ class PacedCheckpoints(Callback):
         self._last: dict[str, tuple[int, float]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a restored Tuner needs: clocks of another process mean nothing."""
+        """The state for a restored Tuner, without times, which are valid in one process only."""
         return {**self.__dict__, "_last": {}}
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Count from here; a trial that is continued has just been loaded."""
+        """Start counting; a resumed trial has just been loaded."""
         self._note(trial, (trial.last_result or {}).get(ITERATION, 0))
 
     def on_trial_result(
@@ -55,7 +55,7 @@ class PacedCheckpoints(Callback):
         """Ask for a checkpoint if one is due."""
         report = result.get(ITERATION, 0)
         last, when = self._last.setdefault(trial.trial_id, (report, monotonic()))
-        # A worker that was killed begins again at an earlier report.
+        # After a kill, a worker starts again at an earlier report.
         enough = report - last >= self._reports or report < last
         if enough and monotonic() - when >= self._seconds:
             result[SHOULD_CHECKPOINT] = True
@@ -64,14 +64,14 @@ class PacedCheckpoints(Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Forget the trial, and what Tune keeps only to go on averaging: half of its memory."""
+        """Remove the trial, and Tune's data for running averages, which is half of its memory."""
         self._last.pop(trial.trial_id, None)
         trial.run_metadata.metric_n_steps = {}
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Forget the trial."""
+        """Remove the trial."""
         self._last.pop(trial.trial_id, None)
 
     def _note(self, trial: Trial, report: int) -> None:

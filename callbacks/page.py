@@ -1,7 +1,7 @@
-"""The prepared comparison page: curves against queries, final losses, what was searched.
+"""The prepared comparison page in MLflow: curves, final losses, searched settings.
 
-MLflow's page takes its charts from a tag of the experiment. Where a store refuses the tag, MLflow's
-own page of the launch stands in for it.
+MLflow's page reads its charts from a tag of the experiment. If a store rejects the tag, MLflow's
+own page of the launch is used instead.
 """
 
 from __future__ import annotations
@@ -31,38 +31,36 @@ if TYPE_CHECKING:
 
 SHARED = "mlflow.sharedViewState."
 CURVES = ("gap", "loss", "accuracy", "train_loss", "grad_norm2", "average_loss")
-"""Metrics of ours that have a chart, the most wanted first; the others are folded away."""
+"""zotune's metrics with a chart, most important first; other charts are collapsed."""
 LINEAR = ("accuracy",)
 MOST_OF_USERS = 4
-"""Metrics of the user's own that have a chart."""
+"""Maximum number of user metrics with a chart."""
 WIDE = 100
-"""The ratio of the largest to the least last value of one of them from which on its axis is
-logarithmic."""
+"""The axis of such a metric is logarithmic if its final values have at least this ratio."""
 SEARCHED_FIRST = ("estimator", "q", "update", "step", "eta", "directions", "difference")
 MOST_SHOWN = 50
-"""Runs of which a page shows all; of more it shows the best so many, which a person can tell apart
-and a browser draws in a moment."""
+"""Maximum number of runs that a page shows; if there are more, it shows the best of them."""
 LONGEST = 20_000
-"""Characters that a tag of an experiment may have."""
+"""Maximum length of a tag of an experiment."""
 TRIED = ((3, 17), (3, 18))
-"""The first and the last version of MLflow whose page was opened in a browser by our tests."""
+"""The first and the last version of MLflow whose page our tests have opened in a browser."""
 VIEW = "compareRunsMode=CHART&workflowType=machine_learning"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page that is prepared."""
+    """A prepared page."""
 
     path: str
-    """Its address, after that of the server."""
+    """The path of its address on the server."""
     notice: str
-    """What is to be said of hidden runs; empty where there are none."""
+    """The notice about hidden runs; empty if there are none."""
     problem: str = ""
-    """Why it is not, or may not be, the page that was wanted; empty where all is well."""
+    """Why the page may not be as intended; empty if there is no problem."""
 
 
 def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
-    """Look through the runs of a page; ``hidden`` are ids of those that it does not show."""
+    """The contents of a page from its runs; ``hidden`` are ids of those that it does not show."""
     last = [{m.key: m for m in run.data._metric_objs} for run in runs]
     known = {key for metrics in last for key in metrics}
     values = {key: [m[key].value for m in last if key in m] for key in known}
@@ -96,14 +94,14 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
 
 
 def _user_metrics(known: Iterable[str]) -> list[str]:
-    """Metrics that are neither zotune's nor MLflow's of the machine: those of the user."""
+    """The user's metrics: neither zotune's nor MLflow's system metrics."""
     system = (FINAL, "system/")
     found = sorted(k for k in known if k not in ROW_KEYS and not k.startswith(system))
     return found[:MOST_OF_USERS]
 
 
 def _last(run: Run) -> dict[str, float]:
-    """The last values of a run: those of its end, else of its last point."""
+    """The final values of a run: those at its end, else of its last point."""
     metrics, last = run.data.metrics, max((m.step for m in run.data._metric_objs), default=0)
     ends = {key.removeprefix(FINAL): metrics[key] for key in metrics if key.startswith(FINAL)}
     spent = [m.step for m in run.data._metric_objs if m.key.startswith(FINAL)]
@@ -111,7 +109,7 @@ def _last(run: Run) -> dict[str, float]:
 
 
 def with_best_only(contents: Contents, runs: Sequence[Run]) -> Contents:
-    """The page of the best runs alone where there are too many: of each launch as many."""
+    """Limit the page to the best runs, as many of each launch, if there are too many."""
     shown = [run for run in runs if run.info.run_id not in contents.hidden]
     if len(shown) <= MOST_SHOWN:
         return contents
@@ -139,7 +137,7 @@ def _rank(key: str) -> tuple[int, str]:
 
 
 def paint(client: MlflowClient, runs: Sequence[Run]) -> None:
-    """Give the runs of a page their colours; those that have them are left alone."""
+    """Set the colours of the runs of a page, unless they are set already."""
     wanted = shades(runs)
     for run in runs[:MANY]:
         told = wanted.get(run.info.run_id)
@@ -154,16 +152,16 @@ def prepare_page(
     *,
     shows_all: bool = False,
 ) -> Page:
-    """Prepare the page of some launches; its place on any server of the store.
+    """Prepare the page of some launches.
 
     Args:
-        client: of the store.
-        experiments: their ids. Each keeps the page: MLflow asks the one that it loads first.
-        launches: ids of the launches that are shown.
+        client: the client of the store.
+        experiments: their ids. The page is stored in each, as MLflow reads it from any of them.
+        launches: ids of the launches to show.
         shows_all: show runs that end above their start, too.
 
     Returns:
-        The page; where the store answers and refuses it, MLflow's own page with the reason.
+        The page; if the store rejects it, MLflow's own page with the reason.
     """
     wanted = sorted(launches)
     runs = [run for launch in wanted for run in trial_runs(client, experiments, launch)]
@@ -192,15 +190,15 @@ def _not_among_best(contents: Contents) -> set[str]:
 def plain_page(
     client: MlflowClient, experiments: Sequence[str], launches: Sequence[str], error: Exception
 ) -> Page:
-    """MLflow's own page of the launches, where ours cannot be prepared; raises in an outage."""
-    client.get_experiment(experiments[0])  # raises where nothing answers
+    """MLflow's own page of the launches, as a fallback; raises if the store does not answer."""
+    client.get_experiment(experiments[0])  # raises if the store does not answer
     why = without_credentials(" ".join(f"{type(error).__name__}: {error}".split()))[:200]
     problem = f"the prepared page is refused, so the address is of MLflow's own page ({why})"
     return Page(plain_path(experiments, launches), "", problem)
 
 
 def _untried(client: MlflowClient, experiments: Sequence[str], launches: Sequence[str]) -> str:
-    """What is to be said of a version of MLflow whose page nobody has looked at."""
+    """A notice if the page was not tested with this version of MLflow; else empty."""
     version = server_version(client)
     parts = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
     first, last = TRIED
@@ -215,7 +213,7 @@ def _untried(client: MlflowClient, experiments: Sequence[str], launches: Sequenc
 
 
 def server_version(client: MlflowClient) -> str:
-    """The version of the MLflow that shows the page: the server's, or ours; empty if unknown."""
+    """The version of MLflow that serves the page: the server's, or ours; empty if unknown."""
     import mlflow
     from mlflow.store.tracking.rest_store import RestStore
     from mlflow.utils.rest_utils import http_request
@@ -227,18 +225,18 @@ def server_version(client: MlflowClient) -> str:
         answer = http_request(  # type: ignore[no-untyped-call]
             store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0
         )
-    except Exception:  # proxies may refuse it; then nobody knows
+    except Exception:  # proxies may reject the request; the version is then unknown
         return ""
     return str(answer.text).strip() if answer.status_code == 200 else ""
 
 
 def page_path(experiments: Sequence[str], key: str) -> str:
-    """The address of a prepared page, after that of the server."""
+    """The path of a prepared page on the server."""
     return f"{_place(experiments)}viewStateShareKey={key}&{VIEW}"
 
 
 def plain_path(experiments: Sequence[str], launches: Sequence[str]) -> str:
-    """The address of MLflow's own page; of one launch, with the search that finds its trials."""
+    """The path of MLflow's own page; for a single launch, with a search for its trials."""
     found = f"searchFilter={quote(launch_filter(launches[0]))}&" if len(launches) == 1 else ""
     return f"{_place(experiments)}{found}{VIEW}"
 

@@ -1,4 +1,4 @@
-"""From Tune's trials and results to what a tracking store is told: names, params, points."""
+"""Convert Tune's trials and results to records for a tracking store: names, params, points."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 STARTED, POINTS, ENDED, CLOSED = "started", "points", "ended", "closed"
 SUPERSEDED = "superseded"
-"""Of a trial that Tune has forgotten, and that another has taken the place of."""
+"""Status of a trial that Tune has lost and replaced by another."""
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 """Statuses of a run as MLflow writes them."""
 
 MACHINERY = {"curve", "block_bytes"}
-"""Settings that say how a run is watched, not what it is."""
+"""Technical settings, which do not affect results."""
 VALUE_LENGTH, KEY_LENGTH = 6000, 250
 STEP, ITERATION, SPENT = "timesteps_total", "training_iteration", "spent"
 NOT_OF_THE_STUDY = {
@@ -59,19 +59,19 @@ Point = tuple[int, dict[str, float]]
 
 
 def clean_key(key: str) -> str:
-    """A key that every store takes."""
+    """A key with characters that every store accepts."""
     return re.sub(r"[^-\w. /:]", "_", key)[:KEY_LENGTH]
 
 
 def number(value: Any) -> float | None:
-    """A number of any kind, or None; True is none."""
+    """The value as a float; None if it is not a number (booleans are not)."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     return float(value)
 
 
 def numbers_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """What of a row is a number of the study, finite or not; no pid, no time."""
+    """The numbers of a row that are results, finite or not, without process ids and times."""
     of_study = (
         (clean_key(key), number(value))
         for key, value in flat(row, "/")
@@ -81,7 +81,7 @@ def numbers_of(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def step_of(row: Mapping[str, Any]) -> int:
-    """A row's place on the axis: the spent budget, else Tune's count of steps or of reports."""
+    """The step of a row: the spent budget, else Tune's count of steps or of reports."""
     for key in (SPENT, STEP, ITERATION):
         value = number(row.get(key))
         if value is not None and math.isfinite(value):
@@ -96,7 +96,7 @@ def split_finite(values: Mapping[str, float]) -> tuple[dict[str, float], list[st
 
 
 def settings_of(trial: Trial) -> dict[str, Any]:
-    """The configuration of a trial; for our trainables, with everything that was left out."""
+    """The configuration of a trial; for zotune's trainables, with defaults filled in."""
     cls: Any = trial.get_trainable_cls()  # type: ignore[no-untyped-call]
     given = {**getattr(cls, "defaults", {}), **trial.config}
     if cls is None or not any(base.__name__ == "ZOTrainable" for base in cls.__mro__):
@@ -112,7 +112,7 @@ def settings_of(trial: Trial) -> dict[str, Any]:
 
 
 def params_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """A configuration as a store keeps it, credentials taken out."""
+    """A configuration as params for a store, without credentials."""
     return {
         clean_key(key): without_credentials(str(value))[:VALUE_LENGTH]
         for key, value in flat(settings)
@@ -120,19 +120,19 @@ def params_of(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
-    """How a person knows a trial: ``align q=100``, and what else was searched.
+    """The readable name of a trial: ``align q=100``, and other searched settings.
 
-    Tune tells what it has drawn itself; ``axes`` are further keys that the trials differ in.
+    Settings drawn by Tune are known; ``axes`` are further keys in which the trials differ.
     """
     named = {**_known(settings), **searched_by(trial, settings, axes)}
     return without_credentials(label(named) or str(trial))[:KEY_LENGTH]
 
 
 def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
-    """The group of a trial on a page: ``avg q=10``, with the update where it was searched.
+    """The group of a trial on a page: ``avg q=10``, with the update if it was searched.
 
-    Trials that are replicates of one configuration are a group, which is shown by its mean; their
-    name has everything that was searched but the replicate. Empty for trials of others.
+    Trials that are replicates of one configuration form a group, which is shown by its mean; its
+    name has all searched settings except the replicate. Empty for other trainables.
     """
     known, searched = _known(settings), searched_by(trial, settings, axes)
     if not known:
@@ -147,7 +147,7 @@ def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()
 def searched_by(
     trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """What was searched, and the trial's values of it; rules of q count as q."""
+    """The searched settings with the trial's values; rules of q count as q."""
     drawn = {key.replace("/", "."): value for key, value in flat(trial.evaluated_params, "/")}
     values = dict(flat(settings)) | dict(settings)
     found = drawn | {key: values[key] for key in axes if key in values}
@@ -159,6 +159,6 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def last_line(error: str) -> str:
-    """The line of a traceback that says what happened."""
+    """The line of a traceback with the exception."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     return without_credentials(lines[-1])[:500] if lines else "unknown"

@@ -1,4 +1,4 @@
-"""``zotune ui``: MLflow's server on this machine's store, on loopback, with a page prepared."""
+"""``zotune ui``: run MLflow's server on loopback, with a prepared page."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 ALL, PORT = "all", 5000
 HOSTS, LOOPBACK = "MLFLOW_SERVER_ALLOWED_HOSTS", "127.0.0.1:*,localhost:*"
-"""Names by which the server may be asked, unless the user has said; others are of web pages."""
+"""Default of allowed host names, which protects the server from requests by web pages."""
 JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
-"""Whether the server starts its job runners: eight processes that the pages of runs do not need."""
+"""Variable that enables the server's job runners, eight processes that are not needed here."""
 STARTS_WITHIN = 300.0
-"""Seconds after which a server that does not answer has failed."""
+"""Timeout for the start of a server in seconds."""
 LOOK = 0.2
-"""Seconds between two looks at a server."""
+"""Polling interval in seconds."""
 
 
 class ServerError(ZotuneError, RuntimeError):
-    """A server that does not come up."""
+    """A server that could not be started."""
 
 
 def page_of(
@@ -61,9 +61,9 @@ def page_of(
     """The store, and the page that compares launches of studies in it.
 
     Args:
-        studies: names; the one with the newest launch unless given.
-        tracking_uri: of the store; ``MLFLOW_TRACKING_URI``, else ``mlflow.db``, unless given.
-        launches: ids, or ``all``; the newest of each study unless given.
+        studies: names of studies; default: the one with the newest launch.
+        tracking_uri: the store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db``.
+        launches: launch ids, or ``all``; default: the newest of each study.
         shows_all: show runs that end above their start, too.
     """
     uri = require_store(tracking_uri)
@@ -82,7 +82,7 @@ def page_of(
 
 
 def require_store(tracking_uri: str | None) -> str:
-    """The full address of a store; a database that does not exist is refused, and not made."""
+    """The full address of a store; raises an error if a database file does not exist."""
     uri = resolve_uri(tracking_uri)
     if is_absent(uri):
         raise ConfigError(
@@ -92,9 +92,9 @@ def require_store(tracking_uri: str | None) -> str:
 
 
 def _launches(client: MlflowClient, studies: Sequence[str]) -> dict[str, list[str]]:
-    """Launches by study, the newest first; of the named studies alone where all of them are there.
+    """Launches by study, newest first; only of the given studies if all of them exist.
 
-    Where one is not, the others are wanted for the message.
+    Otherwise of all studies, for the error message.
     """
     every = {e.name: e.experiment_id for e in client.search_experiments()}
     named = {name: every[name] for name in studies if name in every}
@@ -135,9 +135,9 @@ def show(
     port: int | None = None,
     opens: bool = True,
 ) -> None:
-    """Prepare the page, serve it until Ctrl-C unless a server has it already, and open it.
+    """Prepare the page, open it, and unless the store is a server, serve it until Ctrl-C.
 
-    SIGTERM and a closed terminal end it as Ctrl-C does.
+    SIGTERM and a closed terminal have the same effect as Ctrl-C.
     """
     from rich.console import Console
 
@@ -177,7 +177,7 @@ def _offer(console: Console, server: str, page: Page, opens: bool) -> None:
 
 
 def is_server(uri: str) -> bool:
-    """Whether a store has a page of its own already."""
+    """Whether a store is a server, which has its own page."""
     return scheme_of(uri) in ("http", "https")
 
 
@@ -189,10 +189,10 @@ def served(
     check: Callable[[], None] = lambda: None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
-    """MLflow's server on a store, on loopback only, as long as the context lasts; its address.
+    """Run MLflow's server on a store, on loopback only, until the context ends; yields its address.
 
-    ``check`` is called while the server starts, and may raise. So may ``meanwhile``, which is
-    called once, as soon as the server's process has begun: its imports take seconds.
+    ``check`` is called repeatedly while the server starts, and may raise. ``meanwhile`` is called
+    once while the server's imports are running, and may raise, too.
     """
     with (
         nullcontext(port) if port else free_port() as found,
@@ -225,8 +225,8 @@ def _server(
 def free_port() -> Iterator[int]:
     """MLflow's usual port, or any that is free.
 
-    A server takes seconds before it listens. Until the context ends, no other command of this user
-    is told the usual port; it would take our server for its own.
+    A server takes seconds before it listens. Until the context ends, other commands of this user do
+    not get the usual port, so that they do not mistake our server for theirs.
     """
     with (private_folder() / "usual-port.lock").open("a") as lock:
         ports = [0]
@@ -240,7 +240,7 @@ def free_port() -> Iterator[int]:
 
 
 def _bound(port: int) -> int | None:
-    """The port that a bind to this one gives, 0 for any; None where it is taken."""
+    """The port that binding to ``port`` gives (0 for any); None if it is taken."""
     with socket.socket() as tried:
         try:
             tried.bind(("127.0.0.1", port))
@@ -251,7 +251,7 @@ def _bound(port: int) -> int | None:
 
 
 def require_free(port: int) -> None:
-    """Refuse a port of loopback on which no server can listen, and say why."""
+    """Raise an error if no server can listen on a port of loopback."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:

@@ -1,4 +1,4 @@
-"""The recording of a launch: its spool, its journal, and the process that delivers them."""
+"""The recording of a launch: its spool, and the process that delivers it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("zotune")
 LOOK_EVERY, START_EVERY = 1.0, 3.0
-"""Seconds between two looks at the deliverer, and at least between two starts of it."""
+"""Seconds between two checks of the deliverer; minimum seconds between two starts of it."""
 SILENT = 10.0
-"""Seconds of waiting for the delivery after which we say that we wait."""
+"""Seconds of waiting for the delivery before a message is printed."""
 LONGEST_REASON = 100
-"""Characters of a store's error that are shown; the spool has all of it."""
+"""Maximum length of a store's error in messages; the spool has the full text."""
 _DATE = re.compile(r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d$")
 
 
@@ -59,9 +59,9 @@ def place_of(trial: Trial) -> tuple[Path | None, str]:
 def open_session(
     trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
 ) -> Session:
-    """The session that knows one of the trials, continued; else a new one.
+    """Continue the session that has one of the trials, or open a new one.
 
-    Trials of it that are not among these have been forgotten by Tune, and are superseded.
+    Other trials of that session have been lost by Tune, and are marked as superseded.
     """
     place, name = place_of(trials[0])
     home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
@@ -74,7 +74,7 @@ def open_session(
 
 
 def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
-    """The session of a spool; a study's launch that starts over finds what it had begun."""
+    """The session of a spool; a restarted launch finds the trials that it had begun."""
     journal = Journal(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
     session = Session(spool, journal, uri)
     session.write(journal.leave_out(living))
@@ -82,14 +82,14 @@ def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
 
 
 def axes_of(about: Mapping[str, Any]) -> list[str]:
-    """Keys that a study's trials differ in."""
+    """Keys in which a study's trials differ."""
     study = yaml.safe_load(about.get("study") or "") or {}
     searched = list(study.get("space", {}))
     return [*searched, "replicate"] if study.get("replicates_as") == "trials" else searched
 
 
 def describe(place: Path | None, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the spool's records belong to; a study's launch has its id, others get one."""
+    """The header of a spool; the launch id is the study's, or a new one."""
     study = place / STUDY_FILE if place is not None else None
     of_study = study is not None and study.is_file()
     launch = re.sub(r"[^-.\w]", "-", name)
@@ -104,7 +104,7 @@ def describe(place: Path | None, name: str, about: Mapping[str, Any]) -> dict[st
 
 
 def page_of_launch(folder: Path) -> str:
-    """The place of a delivered launch's page, after the server's address; empty without one."""
+    """The path of a delivered launch's page on the server; empty if there is none."""
     home = folder / FOLDER
     pages = [read_json(spool / DELIVERED).get("page", "") for spool in find_spools(home)]
     return str(next(filter(None, pages), ""))
@@ -112,18 +112,18 @@ def page_of_launch(folder: Path) -> str:
 
 @dataclass
 class Session:
-    """Writes records down and keeps a process alive that delivers them."""
+    """Writes records to a spool, and keeps a delivery process running."""
 
     spool: Spool
     journal: Journal
     uri: str
-    """With its credentials; it goes to the deliverer by the environment, and nowhere else."""
+    """The store's address with credentials, which only the deliverer gets."""
     _deliverer: Deliverer | None = None
     _looked: float = field(default=0.0)
     _started: float = field(default=-START_EVERY)
 
     def write(self, records: Iterable[Record]) -> None:
-        """Write records down, synced."""
+        """Write records and sync them."""
         records = list(records)
         if records:
             self.spool.append(*records)
@@ -142,7 +142,7 @@ class Session:
             self._deliverer.deliver(self.spool.folder)
 
     def end_or_wait(self, seconds: float) -> None:
-        """All trials have ended: end the delivery, now or with the context ``ending_later``."""
+        """Called when all trials have ended: end the delivery, now or with ``ending_later``."""
         endings = _later.get()
         if endings is not None:
             endings.add(self, seconds)
@@ -150,17 +150,17 @@ class Session:
             self.end(seconds)
 
     def end(self, seconds: float, report: str = "") -> None:
-        """Nothing more comes: wait for the delivery, and say where the curves are."""
+        """End the session: wait for the delivery, and print where the curves are."""
         self.write([self.journal.close(report)])
         self.finish(seconds)
         if said := self.where_to_look():
             print(said)
 
     def finish(self, seconds: float) -> None:
-        """Wait for the delivery while it makes progress, and say what is left.
+        """Wait for the delivery while it makes progress, and report what is left.
 
         Args:
-            seconds: to wait without progress; none if the store has never answered.
+            seconds: maximum seconds without progress; 0 is used if the store has never answered.
         """
         taken, deadline = None, time.monotonic() + seconds
         told_at = time.monotonic() + SILENT
@@ -184,7 +184,7 @@ class Session:
             logger.warning(f"MLflow: all curves are delivered; {why}")
 
     def where_to_look(self) -> str:
-        """What to open or to type to see the curves; empty for a study, which says it itself."""
+        """A line on how to see the curves; empty for a study, whose command prints it."""
         about, told = (read_json(self.spool.folder / name) for name in (ABOUT, DELIVERED))
         if about.get("study") or not self.is_delivered():
             return ""
@@ -215,7 +215,7 @@ class Session:
             self._deliverer.end()
 
     def left(self) -> str:
-        """One short line: what has not been delivered, why, and what to type."""
+        """One short line: what has not been delivered, why, and the command to deliver it."""
         told = read_json(self.spool.folder / DELIVERED)
         why = " ".join(str(told.get("problem") or "it took too long").split())
         shown = why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}…"
@@ -224,7 +224,7 @@ class Session:
         return f"MLflow: {shown}; {kept} are kept. Later: {later}"
 
     def _points_left(self) -> str:
-        """Points that were written since the delivery last had all; empty where there are none."""
+        """The number of points that are not delivered, in words; empty if there are none."""
         told = read_json(self.spool.folder / DELIVERED)
         records, _ = read_records(self.spool.folder, int(told.get("offset", 0)))
         points = sum(len(record["points"]) for record in records if record["kind"] == POINTS)
@@ -233,22 +233,22 @@ class Session:
 
 
 class Endings:
-    """Sessions whose trials have ended, and that wait for what else is to be delivered."""
+    """Sessions whose trials have ended, and whose delivery ends later."""
 
     def __init__(self) -> None:
         self._open: list[tuple[Session, float]] = []
 
     def add(self, session: Session, wait: float) -> None:
-        """A session that has all of its trials, and how long its end waits for the delivery."""
+        """Add a session whose trials have ended, with the time to wait for its delivery."""
         self._open.append((session, wait))
 
     def end(self, report: str = "") -> None:
-        """End the delivery of all; a folder of the experiment is attached, if it is named."""
+        """End the delivery of all sessions; attaches a folder of the experiment, if given."""
         while self._open:
             session, wait = self._open.pop()
             try:
                 session.end(wait, report)
-            except Exception as error:  # the trials are done, and all of them is kept
+            except Exception as error:  # must not fail: the trials are complete and saved
                 said = without_credentials(f"{type(error).__name__}: {error}")
                 logger.warning(f"MLflow: the delivery was not ended: {said}")
 
@@ -258,7 +258,7 @@ _later: ContextVar[Endings | None] = ContextVar("endings", default=None)
 
 @contextmanager
 def ending_later() -> Iterator[Endings]:
-    """Let trials end without waiting for the delivery, which ends with the context or before."""
+    """Within the context, do not wait for deliveries when trials end; wait at its end."""
     endings = Endings()
     token = _later.set(endings)
     try:
@@ -269,6 +269,6 @@ def ending_later() -> Iterator[Endings]:
 
 
 def _shown(spool: Path) -> str:
-    """The folder to sync, as short as it can be typed here: the experiment's, if it has one."""
+    """The path of the folder to sync, as short as possible: the experiment's, if it has one."""
     folder = spool.parent.parent if spool.parent.name == FOLDER else spool
     return str(from_here(folder))

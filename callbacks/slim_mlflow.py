@@ -1,4 +1,4 @@
-"""MLflow's import in a process that does nothing but record: without pandas, which takes longer."""
+"""Import MLflow quickly, without pandas, in a process that only records."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 NOT_NEEDED = ("numpy", "pandas", "pyarrow")
-"""What MLflow imports for data sets and models where it is installed, and does well without."""
+"""Optional imports of MLflow, for data sets and models."""
 
 
 class _Absent(MetaPathFinder):
-    """Finds that the modules are not installed."""
+    """An import finder that hides the modules."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname in NOT_NEEDED:
@@ -22,10 +22,10 @@ class _Absent(MetaPathFinder):
 
 
 def import_mlflow() -> None:
-    """Import MLflow's client as on a machine that has only mlflow-skinny, in 0.6 of the time.
+    """Import MLflow's client as if only mlflow-skinny was installed, in 0.6 of the time.
 
-    What is imported afterwards, by plugins of MLflow for example, finds everything. If MLflow needs
-    one of the modules, it is imported with them.
+    Later imports, for example by plugins of MLflow, find the modules. If MLflow does need one of
+    them, it is imported again without hiding them.
     """
     try:
         with _hidden():

@@ -1,8 +1,8 @@
-"""Records on disk that outlive whatever dies: one line each, appended, synced, read from anywhere.
+"""The spool: a durable queue of records on disk, one line each, appended and synced.
 
-A spool is a folder. ``spool.json`` says what the records belong to, ``records.jsonl`` holds them,
+A spool is a folder. ``spool.json`` describes the launch, ``records.jsonl`` has the records, and
 ``delivered.json`` says how far they have been delivered. One process writes, another delivers; each
-holds a lock that goes with the process, however that ends.
+holds a lock that is released when the process ends, even by a crash.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from zotune.errors import ZotuneError
 
 FOLDER = "curves"
-"""Where an experiment's folder keeps its spools."""
+"""The subfolder of an experiment's folder for its spools."""
 ABOUT, RECORDS, DELIVERED = "spool.json", "records.jsonl", "delivered.json"
 WRITER, DELIVERER = ".writer", ".deliverer"
 PATIENCE = 0.0042
-"""Seconds that a writer waits for the disk."""
+"""Maximum seconds that a writer waits for the disk to sync."""
 Record = dict[str, Any]
 
 
@@ -32,7 +32,7 @@ class SpoolError(ZotuneError, RuntimeError):
 
 
 class Spool:
-    """The writing end; a line that a crash cut short is taken off when it is opened again."""
+    """The writing end of a spool; removes a line truncated by a crash when it is opened."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
@@ -51,14 +51,15 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """Bytes of whole records."""
+        """Size of complete records in bytes."""
         return self._end
 
     def append(self, *records: Record) -> None:
-        """Write the records, all of them or none, and sync them.
+        """Write all of the records or none, and sync them.
 
-        Once written they outlive this process. The sync, which lets them outlive the machine, is
-        waited for unless a busy disk takes longer than the writer has; it then ends by itself.
+        Written records survive a crash of this process. Syncing, so that they survive a crash of
+        the machine, is waited for at most ``PATIENCE`` seconds; it then continues in the
+        background.
         """
         data = b"".join(encode(record) for record in records)
         try:
@@ -74,7 +75,7 @@ class Spool:
             self._syncs.submit(os.fdatasync, self._file).result(PATIENCE)
 
     def close(self) -> None:
-        """Let go of the spool, all of it synced."""
+        """Sync and close the spool."""
         lock, self._lock = self._lock, None
         if lock is not None:
             self._syncs.shutdown()
@@ -86,12 +87,12 @@ class Spool:
 
 
 def encode(record: Record) -> bytes:
-    """One line; numbers come back as they were."""
+    """A record as one line; numbers are preserved exactly."""
     return json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def read_records(folder: Path, offset: int = 0) -> tuple[list[Record], int]:
-    """Whole records from an offset on, and the offset after them."""
+    """Complete records from an offset on, and the offset after them."""
     try:
         with (folder / RECORDS).open("rb") as file:
             file.seek(offset)
@@ -109,7 +110,7 @@ def read_records(folder: Path, offset: int = 0) -> tuple[list[Record], int]:
 
 
 def _parse(line: bytes) -> Record | None:
-    """The record of a line; None for one that is not whole."""
+    """The record of a line; None if it is incomplete."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -120,7 +121,7 @@ def _parse(line: bytes) -> Record | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small file as it was written last, or nothing."""
+    """Read a small JSON file; empty if it does not exist."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -129,7 +130,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a small file, whole or not at all."""
+    """Write a small JSON file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=2)
@@ -139,9 +140,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def find_spools(folder: Path) -> list[Path]:
-    """Spools in a folder or below it, in the order of their names.
+    """Spools in a folder or below it, sorted by name.
 
-    Folders that Tune deletes meanwhile (checkpoints, mostly) are passed over.
+    Ignores folders that Tune deletes in the meantime (mostly checkpoints).
     """
     below = (Path(at) for at, _, files in os.walk(folder) if ABOUT in files)
     return sorted(at for at in below if _is_spool(at))
@@ -161,7 +162,7 @@ def is_written(folder: Path) -> bool:
 
 @contextmanager
 def delivering(folder: Path) -> Iterator[bool]:
-    """Hold the delivery of a spool; False where another process does."""
+    """Lock the delivery of a spool; yields False if another process has the lock."""
     lock = _take(folder / DELIVERER)
     try:
         yield lock is not None
@@ -171,7 +172,7 @@ def delivering(folder: Path) -> Iterator[bool]:
 
 
 def _take(path: Path, kind: int = fcntl.LOCK_EX) -> int | None:
-    """A lock's descriptor, or None if another process has it; nobody inherits it."""
+    """Take a lock; returns its descriptor, not inheritable, or None if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Tracking stores: where they are, how they are opened, and what of their address may be told."""
+"""Tracking stores: resolve and open addresses, and remove credentials from them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-"""What a process that delivers sets, unless the user has."""
+"""Environment variables for the delivery process, unless the user has set them."""
 USUAL = ("sqlite", "http", "https")
-"""Kinds that are known without MLflow's import, which takes seconds."""
+"""Kinds of stores that are accepted without importing MLflow, which takes seconds."""
 _SCHEME = re.compile(r"(?<![\w+.-])([\w+.-]*)://")
 _HOST = re.compile(r"(?:[^:]*|\[.*\])(?::\d*)?")
 _USERINFO = re.compile(r"\A[^:/\s]*(?::[^@\s]*)?@(?:[^/?#@\s]*@)*")
-"""As SQLAlchemy reads it: a password may hold a slash, and ends at an @."""
+"""User info as SQLAlchemy parses it: a password may contain a slash, and ends at an @."""
 _SECRET = re.compile(r"(?i)([?&;](?:[^=&;\s]*(?:password|passwd|token|secret|key))=)[^&;\s]+")
 
 _REMEMBERED: dict[str, str] = {}
 
 
 def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
-    """The store's full address: given, of the environment, or ``mlflow.db`` in this folder.
+    """The store's full address: as given, from the environment, or ``mlflow.db`` in this folder.
 
     >>> resolve_uri("https://tracking.example.org")
     'https://tracking.example.org'
@@ -60,7 +60,7 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
 
 
 def _require_kind(uri: str) -> None:
-    """Refuse an address of a kind for which neither MLflow nor a plugin of it has a store."""
+    """Raise an error for a kind of address that neither MLflow nor a plugin supports."""
     if scheme_of(uri) in USUAL:
         return
     _quieten()
@@ -94,12 +94,12 @@ def _absolute(database: Path, uri: str) -> str:
 
 
 def scheme_of(uri: str) -> str:
-    """The kind of a store; empty for what is no address."""
+    """The scheme of an address; empty if it has none."""
     return uri.partition("://")[0].lower() if "://" in uri else ""
 
 
 def without_credentials(text: str) -> str:
-    """Text in which no address has a user, a password or a token.
+    """The text with user, password and token removed from all addresses.
 
     >>> without_credentials("postgresql://me:secret@host/runs?sslmode=require")
     'postgresql://host/runs?sslmode=require'
@@ -111,7 +111,7 @@ def without_credentials(text: str) -> str:
 
 
 def _without_user(scheme: str, rest: str) -> str:
-    """What follows a scheme, without the user info that its kind of store would read there."""
+    """The part of an address after its scheme, without user info as parsed by that store."""
     authority = re.split(r"[/?#\s]", rest, maxsplit=1)[0]
     of_server = scheme.lower().endswith(("http", "https"))
     if of_server and ("@" in authority or _HOST.fullmatch(authority)):
@@ -120,39 +120,39 @@ def _without_user(scheme: str, rest: str) -> str:
 
 
 def remember(uri: str) -> None:
-    """Let this process find the credentials of an address; they are written down nowhere."""
+    """Keep the credentials of an address in this process; they are stored nowhere else."""
     bare = without_credentials(uri)
     if uri != bare:
         _REMEMBERED[bare] = uri
 
 
 def with_credentials(uri: str) -> str:
-    """The full address of a store that was written down without its credentials."""
+    """The address of a store with the credentials that were removed when it was stored."""
     known = os.environ.get(URI, "")
     of_environment = known if known and without_credentials(known) == uri else uri
     return _REMEMBERED.get(uri, of_environment)
 
 
 def database_of(uri: str) -> Path | None:
-    """The file of a sqlite store; None for any other. Its path ends at a ``?``, not at a ``#``."""
+    """The file of a sqlite store; None for others. The path ends at a ``?``, not at a ``#``."""
     path = Path(uri.partition("://")[2].partition("?")[0].removeprefix("/"))
     return path if scheme_of(uri) == "sqlite" and path.name not in ("", ":memory:") else None
 
 
 def artifact_root(uri: str) -> str | None:
-    """Where artifacts of a sqlite store go, beside it; a server knows its own place."""
+    """The folder for artifacts of a sqlite store, next to it; None for a server, which has one."""
     database = database_of(uri)
     return None if database is None else (database.parent / "mlartifacts").as_uri()
 
 
 def is_absent(uri: str) -> bool:
-    """Whether the store is a sqlite file that does not exist; of others nobody knows."""
+    """Whether the store is a sqlite file that does not exist; False for other stores."""
     database = database_of(uri)
     return database is not None and not database.is_file()
 
 
 def open_client(uri: str) -> MlflowClient:
-    """A client whose store is open; processes that open a new sqlite store take turns."""
+    """A client with an open store; locks new sqlite stores against concurrent creation."""
     from zotune.callbacks.answers import require_answer
 
     require_answer(uri)
@@ -166,7 +166,7 @@ def open_client(uri: str) -> MlflowClient:
 
 
 def _quieten() -> None:
-    """Set what MLflow reads when it is imported; what the user has set stays."""
+    """Set variables that MLflow reads at its import, unless the user has set them."""
     for key, value in QUIET.items():
         os.environ.setdefault(key, value)
 
@@ -184,7 +184,7 @@ def _first_opening(uri: str) -> Iterator[None]:
 
 
 def experiment_id(client: MlflowClient, uri: str, name: str) -> str:
-    """The experiment of that name, made if there is none."""
+    """The id of the experiment with that name, which is created if necessary."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)

@@ -1,4 +1,4 @@
-"""The one run of a launch that says what became of all: a note, a table, versions and machine."""
+"""The summary run of a launch: a note, a table of trials, versions and machine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 NOTE = "mlflow.note.content"
 COLUMNS = ("name", "trial", "status", "spent", "loss", "best_loss", "gap")
 SHOWN = 40
-"""Rows of the note; the table has all."""
+"""Maximum number of rows of the note; the table has all."""
 
 
 def rows_of(records: list[Record]) -> list[dict[str, Any]]:
-    """A row for each trial, the best first; one without an end was killed."""
+    """A row for each trial, best first; a trial without an end was killed."""
     last = {r["trial"]: r["kind"] for r in records if r.get("trial")}
     of_trials = [r for r in records if last.get(r.get("trial", "")) not in (None, SUPERSEDED)]
     names = {r["trial"]: r["name"] for r in of_trials if r["kind"] == STARTED}
@@ -44,13 +44,13 @@ def _row(trial: str, name: str, end: Record | None) -> dict[str, Any]:
 
 
 def _place(row: Mapping[str, Any], word: str) -> tuple[Any, ...]:
-    """The best first, by the one rule; failed trials and those without a loss at the end."""
+    """Sort key: best first, by the common rule; failed trials and those without a loss last."""
     last = row["loss"] is None or row["status"] == FAILED
     return last, rank(word, row["loss"], row["spent"] or 0), row["name"]
 
 
 def spending_of(records: Iterable[Record]) -> Spending:
-    """What all trials together have spent, by their ends or else their last points."""
+    """Total spending of all trials, by their ends or else their last points."""
     settings: dict[str, dict[str, str]] = {}
     last: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -68,7 +68,7 @@ def spending_of(records: Iterable[Record]) -> Spending:
 
 
 def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]], spending: Spending) -> str:
-    """What a person reads on the run's page."""
+    """The note on the run's page."""
     counts = Counter(row["status"] for row in rows)
     said = ", ".join(f"{n} {status.lower()}" for status, n in sorted(counts.items()))
     ended = [row for row in rows if row["loss"] is not None and row["status"] != FAILED]
@@ -109,7 +109,7 @@ def table_of(rows: list[dict[str, Any]]) -> str:
 
 
 def status_of(rows: list[dict[str, Any]]) -> str:
-    """What became of the launch: as good as its worst trial."""
+    """The status of the launch: that of its worst trial."""
     found = {row["status"] for row in rows}
     return FAILED if FAILED in found else KILLED if KILLED in found else FINISHED
 
@@ -117,7 +117,7 @@ def status_of(rows: list[dict[str, Any]]) -> str:
 def write_summary(
     client: MlflowClient, run_id: str, about: Mapping[str, Any], records: list[Record]
 ) -> None:
-    """Write everything to the launch's run; written again, it is the same."""
+    """Write the summary to the launch's run; idempotent."""
     from mlflow.entities import Param, RunTag
 
     rows = rows_of(records)

@@ -60,12 +60,12 @@ def test_the_result_says_of_itself_what_minimize_s_says(tmp_path: Path, way: str
 def test_a_result_before_the_end_says_that_the_run_goes_on(tmp_path: Path) -> None:
     minimizer = zotune.Minimizer(START, budget=40)
     minimizer.tell([valley(x) for x in minimizer.ask()])
-    assert (minimizer.result.message, minimizer.result.success) == ("the run goes on", False)
+    assert (minimizer.result.message, minimizer.result.success) == ("the run continues", False)
     trial = zotune.ZOTrainable({"problem": "rosenbrock", "budget": 90})
     trial.step()
     trial.save_checkpoint(str(tmp_path))
     begun = zotune.load_run(tmp_path)
-    assert (begun.message, begun.success, begun.status) == ("the run goes on", False, "running")
+    assert (begun.message, begun.success, begun.status) == ("the run continues", False, "running")
 
 
 @pytest.mark.parametrize("way", sorted(WAYS))
@@ -117,7 +117,7 @@ def test_answers_may_come_in_parts_and_out_of_order_and_be_lost_with_the_process
 
 def test_what_is_told_wrongly_is_refused(tmp_path: Path) -> None:
     minimizer = zotune.Minimizer(START, budget=30)
-    with pytest.raises(ConfigError, match="nothing is known before the value at the start"):
+    with pytest.raises(ConfigError, match="there is no result before the value at the start"):
         _ = minimizer.result
     with pytest.raises(ConfigError, match="one value a point: 1 points, got 2 values"):
         minimizer.tell([1.0, 2.0])

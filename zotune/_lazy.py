@@ -1,4 +1,4 @@
-"""Heavy modules, imported when they are first used: a terminal user does not wait for torch."""
+"""Lazy imports of heavy modules, so that commands that do not need torch start quickly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LazyModule(ModuleType):
-    """Stands in for a module and imports it at the first attribute that is asked for."""
+    """A proxy for a module, which imports it at the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self.__name__), name)

@@ -1,11 +1,11 @@
-"""Random numbers by address: a value is a pure function of where it belongs.
+"""Random numbers by address: a value is a pure function of its address (counter-based).
 
-An address is a seed, a replicate, a step and a place in the step's block. It is hashed to a key
-of 64 bits, and the key picks a generator. Nothing is carried along, so a run that is killed and
-resumed draws the very numbers it would have drawn.
+An address is a seed, a replicate, a step and a position in the step's block. It is hashed to a
+64-bit key, which seeds a generator. No generator state is kept, so a run that is killed and resumed
+draws exactly the same numbers.
 
-torch seeds its CPU generator with 32 bits, and 100 000 addresses would collide. The key is
-therefore spread over the whole state of the Mersenne Twister by SplitMix64.
+torch seeds its CPU generator with 32 bits only, so that 100 000 addresses would collide. Therefore
+SplitMix64 expands the key to the whole state of the Mersenne Twister.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _NEAR = 2  # tiles of a step, after that of first directions, whose states are c
 
 
 def digest(*address: int | str) -> int:
-    """Hash an address of any length to 64 bits; slow and thorough, for once a run."""
+    """Hash an address of any length to 64 bits; slow, to be used once per run."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in address)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def mix(z: Keys) -> Keys:
-    """SplitMix64's finalizer: a bijection of 64 bits in which every bit reaches every other."""
+    """SplitMix64's finalizer: a bijection of 64 bits in which every bit affects every other."""
     z = z ^ (z >> np.uint64(30))
     z *= np.uint64(0xBF58476D1CE4E5B9)
     z ^= z >> np.uint64(27)
@@ -55,12 +55,12 @@ def mix(z: Keys) -> Keys:
 
 
 def extend(keys: Keys, *place: int) -> Keys:
-    """Append places (a step, a tile, a chunk) to addresses that are hashed already."""
+    """Extend hashed addresses by further parts (a step, a tile, a chunk)."""
     return mix(keys + np.array([_fold(place)], dtype=np.uint64))
 
 
 def _fold(place: Iterable[int]) -> int:
-    """Hash places to 64 bits with ``mix``, for Python integers, of which there are few."""
+    """Hash parts of an address to 64 bits with ``mix``, for Python integers."""
     z = 0
     for part in place:
         z = (z + int(_GOLDEN) * (part + 1)) & _MASK
@@ -71,7 +71,7 @@ def _fold(place: Iterable[int]) -> int:
 
 
 def replicate_keys(purpose: str, seed: int, replicates: Sequence[int]) -> Keys:
-    """One key a replicate, for one purpose (directions, mini-batches) and one seed."""
+    """One key per replicate, for one purpose (directions, mini-batches) and one seed."""
     return np.array([digest(purpose, seed, replicate) for replicate in replicates], dtype=np.uint64)
 
 
@@ -81,11 +81,11 @@ def instance_generator(*address: int | str) -> np.random.Generator:
 
 
 class Generators:
-    """torch generators at the addresses of a run; one object is set again for each.
+    """torch generators for the addresses of a run; one generator object is reused for all.
 
     Args:
-        keys: one address a replicate.
-        device: where the numbers are drawn.
+        keys: one address per replicate.
+        device: device of the generator.
     """
 
     def __init__(self, keys: Keys, device: torch.device) -> None:
@@ -94,13 +94,13 @@ class Generators:
         self._keys = keys
         self._generator = torch.Generator(device=device)
         self._known: dict[tuple[int, bool], dict[tuple[int, int], Words]] = {}
-        """States that are computed already, by step and chunk; first chunks and others apart."""
+        """Cache of states by step and chunk; separate for first chunks and others."""
         if self.prefix_stable:
             self._state = _checked_state(self._generator)
             self._words = self._state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
 
     def at(self, step: int, tile: int, chunk: int) -> Iterator[torch.Generator]:
-        """The generator of each replicate in turn; use it before asking for another."""
+        """The generator of each replicate in turn; valid until the next one is requested."""
         if self.prefix_stable:
             for words in self._states(step, tile, chunk):
                 self._words[:] = words
@@ -110,16 +110,16 @@ class Generators:
                 yield self._generator.manual_seed(int(key) >> 1)
 
     def first(self, step: int, tile: int, chunk: int) -> torch.Generator:
-        """The generator of the first replicate, which is often the only one."""
+        """The generator of the first replicate."""
         if not self.prefix_stable:
             return next(self.at(step, tile, chunk))
         self._words[:] = self._states(step, tile, chunk)[0]
         return self._generator.set_state(self._state)
 
     def _states(self, step: int, tile: int, chunk: int) -> Words:
-        """States at an address, computed with those that are wanted next.
+        """States at an address, computed together with those that are probably needed next.
 
-        These are the next chunks of a direction that is alone, or the next steps' of a short one.
+        These are the next chunks of a long direction, or those of the next steps of a short one.
         """
         slot = tile, chunk > 0
         known = self._known.get(slot)
@@ -132,7 +132,7 @@ class Generators:
         return known[step, chunk]
 
     def _wanted_next(self, step: int, tile: int, chunk: int) -> list[tuple[int, int]]:
-        """Steps and chunks of a tile from an address on."""
+        """Steps and chunks whose states are computed together with an address."""
         if chunk and len(self._keys) == 1:
             return [(step, chunk + k) for k in range(_ALONG)]
         ahead = _AHEAD if not chunk and tile < _NEAR else 1
@@ -140,13 +140,13 @@ class Generators:
 
 
 def _spread(keys: Keys) -> Words:
-    """624 words for each key, the outputs of SplitMix64 that is seeded with it."""
+    """624 words for each key, the outputs of SplitMix64 seeded with it."""
     words: Words = mix(keys[..., None] + _LANES).view(np.uint32)
     return words
 
 
 def _checked_state(generator: torch.Generator) -> torch.Tensor:
-    """The state after seeding, in which only the words need to be replaced."""
+    """The state after seeding, in which the words are replaced; checks its layout."""
     state = generator.manual_seed(5489).get_state()
     words = state.numpy()[_STATE_AT : _STATE_AT + 8 * _WORDS].view(np.uint64)
     reference = np.empty(_WORDS, dtype=np.uint64)
@@ -163,10 +163,10 @@ def _checked_state(generator: torch.Generator) -> torch.Tensor:
 
 
 def permute(keys: Keys, index: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
-    """Where a random permutation of ``range(size)`` sends each index, for each key.
+    """The images of indices under a random permutation of ``range(size)``, for each key.
 
-    A Feistel network over the next power of four, walked until it lands inside: an element is
-    found without drawing the others, so a block of ten costs the same in a billion dimensions.
+    A Feistel network over the next power of four with cycle walking: elements are computed
+    independently, so a block of ten costs the same in a billion dimensions.
     """
     half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
     mask = (np.uint64(1) << half) - np.uint64(1)

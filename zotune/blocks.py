@@ -1,7 +1,7 @@
-"""The block of directions of a step, and what an estimator may ask of it.
+"""The block of directions of a step, and the operations on it that estimators use.
 
-Rows are directions: a block is U transposed, (replicates, q, d). ``DenseBlock`` holds it;
-``ReplayedBlock`` never does, and streams over parts that it fills again from the address.
+Rows are directions: a block is U transposed, (replicates, q, d). ``DenseBlock`` holds it in memory;
+``ReplayedBlock`` does not, and generates it part by part from the address for each operation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch import Tensor
 from zotune.directions import Sampler
 
 _KEPT = 0.01
-"""The share of its squared length that a direction must keep beside others for UᵀU to be solved."""
+"""Minimum share of a direction's squared length orthogonal to the others for solving with UᵀU."""
 
 
 class Block(ABC):
-    """q directions for each replicate; the only view of U that an estimator has."""
+    """q directions for each replicate; the interface of U for estimators."""
 
     replicates: int
     q: int
@@ -27,10 +27,10 @@ class Block(ABC):
     orthogonal: bool
     """Whether UᵀU = d·I, so that a solve is a division."""
     dense: Tensor | None = None
-    """All directions, (replicates, q, d), where they are in memory."""
+    """All directions, (replicates, q, d), if they are in memory."""
 
     def solve(self, v: Tensor) -> Tensor:
-        """Coefficients c of the shortest vector U·c that agrees with v: (UᵀU)⁻¹ v."""
+        """Coefficients c of the shortest vector with UᵀU·c = v: (UᵀU)⁻¹ v."""
         return v / self.dim if self.orthogonal else self._solve(v)
 
     def diagonal(self) -> Tensor:
@@ -53,7 +53,7 @@ class Block(ABC):
         x.sub_(self.combine(a), alpha=scale)
 
     def project(self, m: Tensor) -> Tensor:
-        """Uᵀm for a vector a replicate, (replicates, d) → (replicates, q)."""
+        """Uᵀm for one vector per replicate, (replicates, d) → (replicates, q)."""
         parts = [self.rows(range(i, i + 1), range(self.dim)) for i in range(self.q)]
         return torch.cat([(part @ m.unsqueeze(-1))[..., 0] for part in parts], dim=1)
 
@@ -84,13 +84,13 @@ class DenseBlock(Block):
         return self.dense @ self.dense.mT
 
     def combine(self, c: Tensor) -> Tensor:
-        """U·c by one product a replicate."""
+        """U·c by one product per replicate."""
         if self._alone is not None:
-            return c * self._alone  # a library's product costs more to call than to do
+            return c * self._alone  # the overhead of a library call exceeds the product
         return torch.bmm(c[:, None], self.dense)[:, 0]
 
     def move_(self, x: Tensor, a: Tensor, scale: float) -> None:
-        """x ← x − scale · U·a in one operation, which rounds alike wherever x stands."""
+        """x ← x − scale · U·a in one operation, whose rounding does not depend on alignment."""
         if self._alone is not None:
             x.addcmul_(a, self._alone, value=-scale)
         else:
@@ -111,7 +111,7 @@ class DenseBlock(Block):
         return self.dense.square().sum(-1)
 
     def _solve(self, v: Tensor) -> Tensor:
-        """(UᵀU)⁻¹ v by the cheapest factors that keep its digits, for each replicate."""
+        """(UᵀU)⁻¹ v by the cheapest factorisation that is accurate, for each replicate."""
         if self.q == 1:
             return v / self._diagonal()
         if self.q == self.dim:
@@ -126,10 +126,10 @@ class DenseBlock(Block):
 
 
 def _solve_normal(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """By a Cholesky factor of UᵀU, and where that keeps the digits.
+    """By a Cholesky factorisation of UᵀU, with a mask of the replicates for which it is accurate.
 
-    Half the work of a QR. With at most half the dimensions a random direction keeps most of its
-    length beside those before it, and UᵀU has a condition of about 34 for large Gaussian blocks.
+    Half the work of a QR. With q ≤ d/2, a random direction is mostly orthogonal to the previous
+    ones, and UᵀU has a condition number of about 34 for large Gaussian blocks.
     """
     aligned = _aligned(rows)
     gram = _bordered(aligned @ aligned.mT)
@@ -140,9 +140,9 @@ def _solve_normal(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _solve_square(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """U⁻¹ U⁻ᵀ v by an LU factor, half the work of a QR, and where U is not near singular.
+    """U⁻¹ U⁻ᵀ v by an LU factorisation, half the work of a QR, with a mask of accurate replicates.
 
-    In float32 this is cautious from about d = 1000.
+    In float32 the mask is conservative from about d = 1000 on.
     """
     q = rows.shape[-1]
     factors, pivots, failed = torch.linalg.lu_factor_ex(_bordered(rows))
@@ -153,7 +153,7 @@ def _solve_square(rows: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _solve_any(rows: Tensor, v: Tensor) -> Tensor:
-    """R⁻¹ R⁻ᵀ v with U = QR, which does not square the condition of U as UᵀU would."""
+    """R⁻¹ R⁻ᵀ v with U = QR, which unlike UᵀU does not square the condition number of U."""
     q, dim = rows.shape[-2:]
     tolerance, r = _tolerance(q, dim, rows.dtype), _triangle(rows)
     if q > dim:
@@ -170,8 +170,8 @@ def _solve_any(rows: Tensor, v: Tensor) -> Tensor:
 def _solve_deficient(r: Tensor, v: Tensor, tolerance: float) -> Tensor:
     """The pseudoinverse of UᵀU = RᵀR times v, by the singular values of R.
 
-    The shortest c for which U·c agrees with v, or comes closest to it. |R_jj| would not do: it is
-    the distance of a direction to those before, but after one without any the next are rounding.
+    The shortest least-squares solution c. The diagonal of R cannot be used to detect dependent
+    directions: after the first dependent one, further entries are rounding errors.
     """
     _, values, vectors = torch.linalg.svd(_aligned(r.mT).mT, full_matrices=False)
     kept = values > tolerance * values[..., :1]
@@ -192,7 +192,7 @@ def _stays_short(c: Tensor, y: Tensor, floor: Tensor) -> Tensor:
 
 
 def _triangle(rows: Tensor) -> Tensor:
-    """R of U = QR. Zeros below U keep it as it is, and every replicate aligned in memory."""
+    """R of U = QR. U is padded with zero rows, so that every replicate is aligned in memory."""
     r: Tensor = torch.linalg.qr(_aligned(rows).mT, mode="r").R
     return r
 
@@ -200,15 +200,15 @@ def _triangle(rows: Tensor) -> Tensor:
 def _aligned(rows: Tensor) -> Tensor:
     """Pad the last dimension with zeros to whole cache lines.
 
-    Linear algebra libraries round differently at other alignments; padded, a replicate's numbers
-    are the same alone and among others.
+    Linear algebra libraries round differently for other alignments; with padding, results of a
+    replicate do not depend on the others.
     """
     missing = -rows.shape[-1] % (64 // rows.dtype.itemsize)
     return torch.nn.functional.pad(rows, (0, missing)) if missing else rows
 
 
 def _bordered(square: Tensor) -> Tensor:
-    """Square matrices bordered by the identity to aligned sizes, which leaves a solve as it is."""
+    """Square matrices extended by the identity to aligned sizes; solutions are unchanged."""
     missing = _aligned(square[..., :1, :]).shape[-1] - square.shape[-1]
     if not missing:
         return square
@@ -218,16 +218,16 @@ def _bordered(square: Tensor) -> Tensor:
 
 
 def _tolerance(q: int, dim: int, dtype: torch.dtype) -> float:
-    """What rounding leaves of a direction that depends on others, relative to its norm.
+    """Tolerance for the residual of a dependent direction, relative to its norm.
 
-    Sums of d products round like √d; a tolerance like d would drop every float32 direction at a
-    million dimensions.
+    The rounding error of sums of d products grows like √d; a tolerance proportional to d would drop
+    every float32 direction for d = 10⁶.
     """
     return float(8 * max(q, dim**0.5) * torch.finfo(dtype).eps)
 
 
 def _solve_factored(r: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """c = (RᵀR)⁻¹ v by two triangular solves, and R c, which the first leaves."""
+    """c = (RᵀR)⁻¹ v by two triangular solves, and R c, the result of the first one."""
     q, r = v.shape[-1], _bordered(r)
     y = torch.linalg.solve_triangular(r.mT, _aligned(v)[..., None], upper=False)
     c: Tensor = torch.linalg.solve_triangular(r, y, upper=True)
@@ -235,7 +235,7 @@ def _solve_factored(r: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class ReplayedBlock(Block):
-    """A block that is filled again, part by part, whenever it is looked at."""
+    """A block that is generated again, part by part, for each operation."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class ReplayedBlock(Block):
         self.orthogonal = orthogonal
 
     def rows(self, queries: range, coordinates: range) -> Tensor:
-        """The part, drawn anew."""
+        """The part, generated again."""
         shape = (self.replicates, len(queries), len(coordinates))
         part = torch.empty(shape, dtype=self._dtype, device=self._sampler.device)
         self._sampler.fill(part, self._step, queries, coordinates)
@@ -280,7 +280,7 @@ class ReplayedBlock(Block):
         return diagonal.to(self._dtype)
 
     def _solve(self, v: Tensor) -> Tensor:
-        """By the eigenvalues of the Gram matrix; those that are zero carry no weight."""
+        """By an eigendecomposition of the Gram matrix, without zero eigenvalues."""
         values, vectors = torch.linalg.eigh(self.gram())
         floor = values[:, -1:] * _tolerance(self.q, self.dim, self._dtype)
         inverse = torch.where(values > floor, 1 / values, 0)
@@ -292,7 +292,7 @@ class ReplayedBlock(Block):
         return torch.zeros(self.replicates, *shape, dtype=torch.float64, device=device)
 
     def _chunks(self) -> Iterator[Tensor]:
-        """All directions at a few coordinates at a time, within the memory allowed."""
+        """All directions at a few coordinates at a time, within the memory limit."""
         column = self.replicates * self.q * self._dtype.itemsize
         width = max(1, self._max_bytes // column)
         chunk = self._sampler.chunk

@@ -1,9 +1,9 @@
-"""What ``auto`` becomes where a run does not leave everything to the descent.
+"""Resolve ``auto`` for estimator, q and update, if a run does not use the automatic descent.
 
-Each setting that was not given is chosen to go with those that were. The choice is a function of
-the configuration, the dimension and the kind of objective, made before anything is evaluated: a
-resumed run makes it again, and budgets and memory can be planned for it. What the choice needs to
-know of estimators and updates stands in their registries.
+Settings that are not given are chosen to match those that are. The choice is a function of the
+configuration, the dimension and the kind of objective, made before anything is evaluated: a resumed
+run makes the same choice, and budgets and memory can be planned for it. The required properties of
+estimators and updates are in their registries.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from zotune.steps import AUTO, LEVEL
 from zotune.updates import PLAIN, QUASI_NEWTON, UPDATES, WITH_MOMENTUM
 
 Reasons = dict[str, str]
-"""Setting → what it became, and why."""
+"""Setting → the choice, and why."""
 Choice = tuple[str, str]
-"""What a setting became, and why."""
+"""A chosen value, and why."""
 PROJECTION, AVERAGE = "align", "avg"
-"""Estimators that are chosen."""
+"""Candidates for the estimator."""
 
 
 def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, Reasons]:
-    """The configuration without ``auto`` for estimator, q and update, and what was chosen.
+    """Replace ``auto`` for estimator, q and update; return the configuration and the choices.
 
-    A run that leaves all of them to the descent stays as it is, unless its objective draws
-    mini-batches, for which the descent has no use.
+    The configuration of an automatic descent is not changed, unless its objective draws
+    mini-batches, which the descent does not support.
 
     Args:
-        config: as asked for.
-        dim: of the vector.
-        batches: whether every step sees another function.
+        config: the configuration as given.
+        dim: dimension of the vector.
+        batches: whether every step has another mini-batch.
     """
     if config.chooses and not batches:
         return config, {}
@@ -54,7 +54,7 @@ def _with(config: Config, key: str, value: object, reason: str) -> tuple[Config,
 
 
 def _estimator(config: Config, dim: int) -> Choice:
-    """The projection, unless blocks may be too large for it, or v is no longer what f says."""
+    """The projection, unless blocks may have more than d directions or v is clipped."""
     if config.clip is not None:
         return AVERAGE, "clipped differences are not those of one gradient"
     if config.q != AUTO and config.block_rule.most > dim:
@@ -76,7 +76,7 @@ def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
 
 
 def _update(config: Config, dim: int, *, batches: bool) -> Choice:
-    """Plain descent, but for gradients that are measured whole and steps that are searched for."""
+    """Plain descent; quasi-Newton if full blocks are combined with a line search."""
     if config.momentum:
         return WITH_MOMENTUM, f"momentum is {config.momentum:g}"
     if config.step != AUTO:
@@ -90,7 +90,7 @@ def _update(config: Config, dim: int, *, batches: bool) -> Choice:
 
 
 def _evaluations(config: Config) -> int:
-    """What the budget covers, in evaluations."""
+    """The budget in evaluations."""
     if config.count == EVALUATIONS:
         return config.budget
     return get_difference(config.difference).per_direction * config.budget

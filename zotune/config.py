@@ -1,4 +1,4 @@
-"""The configuration of a run: one vocabulary in Python, YAML, trials and MLflow params."""
+"""The configuration of a run: the same settings in Python, YAML, trials and MLflow params."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ NOT_OF_THE_RUN = {
 }
 """Settings that may change when a run is continued."""
 CHOICES = ("estimator", "q", "update", "step")
-"""Settings that are chosen unless they are given."""
+"""Settings that are chosen automatically unless given."""
 OF_BLOCKS = (
     *("directions", "difference", "mu", "eta", "L", "schedule", "warmup", "clip", "momentum"),
 )
-"""Settings of steps along blocks of directions. The descent that chooses everything by itself does
-not use them, so a value other than the default asks for steps along blocks."""
+"""Settings of steps along blocks of directions. The automatic descent does not use them, so a value
+other than the default selects steps along blocks instead."""
 NOT_TYPED = ("problem", "replicate", "curve")
-"""Settings that are told elsewhere, or by others than users."""
+"""Settings that users give elsewhere, or not at all."""
 REPORTS = 16
-"""Rows that a run reports unless told otherwise."""
+"""Default number of rows that a run reports."""
 FAST, LEAN = "fast", "lean"
 MEMORIES = (AUTO, FAST, LEAN)
 SEEN, ALL = "seen", "all"
@@ -57,12 +57,12 @@ NUMBERS = {
     *("block_bytes", "warmup", "clip", "momentum"),
 }
 FOR_WEIGHTS = ("embedding_rows", "memory", "keep_best")
-"""Settings of a descent on a model's weights; elsewhere they must keep their defaults."""
+"""Settings for models only; for other problems they must have their defaults."""
 
 
 @dataclass(frozen=True)
 class Or:
-    """The names of a registry and one more; the registry is read when they are needed."""
+    """The names of a registry and one more; the registry is read lazily."""
 
     name: str
     others: Mapping[str, Any]
@@ -82,11 +82,11 @@ NAMED: dict[str, Iterable[str]] = {
     "embedding_rows": (SEEN, ALL),
     "memory": MEMORIES,
 }
-"""Settings that name one of a few things, of which there is no range."""
+"""Settings whose values are names, with the allowed names."""
 
 
 class Config(BaseModel):
-    """Everything a run is determined by, except the objective itself."""
+    """All settings of a run, without the objective itself."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -183,7 +183,7 @@ class Config(BaseModel):
 
     @property
     def identity(self) -> str:
-        """What makes two configurations the same run, as far as both go."""
+        """A key of the settings that must be equal for two runs to agree as far as both go."""
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
     @model_validator(mode="after")
@@ -209,12 +209,12 @@ class Config(BaseModel):
 
     @property
     def chooses(self) -> bool:
-        """Whether the descent chooses everything by itself."""
+        """Whether the run uses the automatic descent (``zotune.descent``)."""
         return not self.asked
 
     @property
     def asked(self) -> list[str]:
-        """Settings that say how to descend; with none of them, the descent chooses everything."""
+        """Settings of the method that were given; if there are none, the method is automatic."""
         fields = type(self).model_fields
         return [key for key in (*CHOICES, *OF_BLOCKS) if getattr(self, key) != fields[key].default]
 
@@ -232,7 +232,7 @@ class Config(BaseModel):
 
     @property
     def named_update(self) -> Update:
-        """The update; ``momentum`` above 0 stands for the one of that name."""
+        """The update; ``sgd`` with ``momentum`` above 0 is the update of that name."""
         if self.update == AUTO:
             return UPDATES[PLAIN]
         return UPDATES[WITH_MOMENTUM if self.momentum and self.update == PLAIN else self.update]
@@ -244,7 +244,7 @@ class Config(BaseModel):
 
     @property
     def goes_by_values(self) -> bool:
-        """Whether steps depend on values: each replicate then has a ledger of its own."""
+        """Whether steps depend on values; each replicate then has its own ledger."""
         return self.chooses or STEPS[self.step].sees_values or self.block_rule.sees_values
 
     @property
@@ -253,7 +253,7 @@ class Config(BaseModel):
         return range(self.replicate, self.replicate + self.replicates)
 
     def refuse_settings_for_weights(self) -> None:
-        """Settings that only a descent on a model's weights has are not ignored elsewhere."""
+        """Raise an error if settings for models are given for another problem."""
         for key in FOR_WEIGHTS:
             default, value = Config.model_fields[key].default, getattr(self, key)
             if value != default:
@@ -264,7 +264,7 @@ class Config(BaseModel):
 
 
 def _numbers(what: str, value: Any) -> np.ndarray:
-    """A number or a list of them, without NaN."""
+    """A number or a list of numbers, without NaN."""
     try:
         found = np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
@@ -275,11 +275,10 @@ def _numbers(what: str, value: Any) -> np.ndarray:
 
 
 def with_step(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run, with the step rule that a given L or eta means.
+    """The settings with the step rule that a given L or eta implies.
 
-    L is divided by under ``theory`` alone, where eta is a factor of the step. An eta without an L
-    is taken for the step itself, as under ``constant``: a factor of a step that is yet to be found
-    is asked for with ``step="auto"``.
+    L is used by ``theory`` only, where eta is a factor of the step. An eta without an L is the step
+    itself, as under ``constant``. To use eta as a factor of a searched step, give ``step="auto"``.
 
     >>> with_step({"eta": 0.1})["step"], with_step({"eta": 0.1, "L": 2})["step"]
     ('constant', 'theory')
@@ -296,7 +295,7 @@ def with_step(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_theory(settings: Mapping[str, Any]) -> bool:
-    """Whether the update and the estimator, as far as they are given, have a theory step."""
+    """Whether the update and the estimator, if given, have a theory step."""
     update, estimator = settings.get("update"), settings.get("estimator")
     bent = update in list(UPDATES) and not UPDATES[str(update)].linear
     unknown = estimator in list(ESTIMATORS) and ESTIMATORS[str(estimator)].moments is None
@@ -304,7 +303,7 @@ def _has_theory(settings: Mapping[str, Any]) -> bool:
 
 
 def parse_config(settings: Mapping[str, Any]) -> Config:
-    """A checked configuration, or one line that says what is wrong with the first bad setting."""
+    """A checked configuration; raises a one-line error about the first invalid setting."""
     try:
         return Config(**with_step(settings))
     except ValidationError as error:
@@ -342,12 +341,12 @@ _ELSEWHERE |= {
     key: f" of a run; it is one of zotune.objective(fn, dim, {key}=…)"
     for key in ("batched", "dtype", "device", "optimum", "start")
 }
-"""Names that people know from other libraries, and what to say of them."""
+"""Names of settings in other libraries, with hints for error messages."""
 _OF_MINIMIZE = (
     *("target", "ftol", "xtol", "seconds", "failures", "checkpoint", "progress", "metrics"),
     *("data", "array", "on_report", "worker"),
 )
-"""What ``minimize`` takes besides settings, for hints."""
+"""Arguments of ``minimize`` besides settings, for hints."""
 
 
 _ELSEWHERE |= {
@@ -361,7 +360,7 @@ _ELSEWHERE |= {
 
 
 def describe(problem: Mapping[str, Any]) -> str:
-    """One line for one of pydantic's complaints."""
+    """One line for a validation error of pydantic."""
     key = ".".join(str(part) for part in problem["loc"])
     came = problem.get("input")
     match problem["type"]:

@@ -1,4 +1,4 @@
-"""Errors that say in one line what was wanted, what came and what to do."""
+"""Errors. Messages say in one line what was required, what was given and what to do."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from difflib import get_close_matches
 
 
 class ZotuneError(Exception):
-    """Everything zotune raises on purpose."""
+    """Base class of all errors raised by zotune."""
 
 
 class ConfigError(ZotuneError, ValueError):
-    """A setting that cannot be used as it is."""
+    """An invalid setting."""
 
 
 class UnknownNameError(ConfigError):
-    """A name that nothing is registered under."""
+    """A name that is not registered."""
 
 
 class DuplicateNameError(ZotuneError, ValueError):
@@ -23,19 +23,19 @@ class DuplicateNameError(ZotuneError, ValueError):
 
 
 class ObjectiveError(ZotuneError, TypeError):
-    """An objective that answered with something else than numbers."""
+    """An objective that does not return valid numbers."""
 
 
 class CheckpointError(ZotuneError, ValueError):
-    """A checkpoint that is damaged, foreign or from another format."""
+    """A checkpoint that is damaged, of another program, or of another format."""
 
 
 class OutOfMemory(ZotuneError, MemoryError):
-    """More memory was needed than there is."""
+    """Not enough memory."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint such as ``" (did you mean 'align'?)"``, or nothing where no name is near."""
+    """A hint such as ``" (did you mean 'align'?)"``; empty if no name is similar."""
     names = list(known)
     shortened = [each for each in names if len(each) > 2 and name.startswith(each)]
     same = [each for each in names if each.lower() == name.lower()]
@@ -44,7 +44,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: object, known: Iterable[str], help: str = "") -> UnknownNameError:
-    """The error for a name of which nothing is known; ``help`` where no known name is near."""
+    """The error for an unknown name; ``help`` is added if no known name is similar."""
     names = sorted(known)
     hint = nearest(name, names) if isinstance(name, str) else ""
     rest = f"; {help}" if help and not hint else ""

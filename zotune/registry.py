@@ -1,4 +1,4 @@
-"""One registry for all that can be named: estimators, updates, problems; a file is an entry."""
+"""The registry class for estimators, updates, problems and other named entries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zotune.errors import ConfigError, DuplicateNameError, unknown
 
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What entries and studies may be called: files, labels and folders have their names."""
+"""Valid names of entries and studies, which are also used for files, labels and folders."""
 
 
 def require_name(kind: str, name: object) -> None:
-    """Refuse a name that files, labels and the command line could not hold."""
+    """Raise an error for a name that is not valid in files, labels and the command line."""
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         article = "an" if kind[0] in "aeiou" else "a"
         raise ConfigError(
@@ -26,18 +26,18 @@ def require_name(kind: str, name: object) -> None:
 
 
 def summary_of(code: object) -> str:
-    """What an entry is, in the first line of its docstring."""
+    """The first line of an entry's docstring."""
     return (code.__doc__ or "").strip().split("\n")[0]
 
 
 class Registry(Mapping[str, T]):
-    """Names to entries. The modules of ``package`` register themselves when first looked at.
+    """A mapping of names to entries. The modules of ``package`` are imported at the first access.
 
     Args:
-        kind: what errors call an entry.
-        package: the modules to look at.
-        code: the function or class of an entry, which tells who has written it.
-        also: further modules that register entries, of packages that stand above this one.
+        kind: the kind of entries, for messages.
+        package: the package whose modules register entries.
+        code: returns the function or class of an entry, to tell the user's from zotune's.
+        also: further modules that register entries, from packages that depend on this one.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Registry(Mapping[str, T]):
         self._discovered = False
 
     def add(self, name: str, entry: T) -> T:
-        """Register ``entry``; a name is given once."""
+        """Register ``entry`` under a new name."""
         self.require_new(name)
         self._entries[name] = entry
         return entry
 
     def require_new(self, name: str) -> None:
-        """Refuse a name that cannot be one, or that is taken."""
+        """Raise an error for a name that is invalid or taken."""
         require_name(self.kind, name)
         if name in self._entries:
             raise DuplicateNameError(
@@ -72,11 +72,11 @@ class Registry(Mapping[str, T]):
 
     @property
     def plugins(self) -> dict[str, T]:
-        """Entries that were written outside of zotune; other processes do not know them."""
+        """Entries of users, which other processes do not have."""
         return {name: entry for name, entry in self._all().items() if self._is_plugin(entry)}
 
     def adopt(self, entries: Mapping[str, T]) -> None:
-        """Take the entries of another process; those of this one stay."""
+        """Add the entries of another process; those of this one are kept."""
         for name, entry in entries.items():
             self._all().setdefault(name, entry)
 

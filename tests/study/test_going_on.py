@@ -174,7 +174,7 @@ def test_going_on_needs_a_launch_and_more_than_it_had(tmp_path: Path) -> None:
         pass
     more = invoke("run", race, *out, "--resume", "--total", "9000")
     assert more.exit_code == 2
-    assert "go on with its winner: --only best --budget N" in more.output
+    assert "continue its winner: --only best --budget N" in more.output
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ def test_a_launch_goes_on_in_its_own_store_and_refuses_another(tmp_path: Path) -
     for given in (None, BARE, SECRET):
         with old_launch("mine", tmp_path, launch.id) as again:
             assert known_store(with_store(again, given)) == SECRET
-    refused = f"launch {launch.id} is recorded in {BARE}, and cannot go on in none; leave out"
+    refused = f"launch {launch.id} is recorded in {BARE}, and cannot continue in none; leave out"
     with (
         old_launch("mine", tmp_path, launch.id) as again,
         pytest.raises(LaunchError, match=refused),
@@ -308,7 +308,8 @@ def test_another_store_is_refused_in_one_line_without_ray(tmp_path: Path) -> Non
     done = invoke("run", path, "--storage", out, "--resume", uri=SECRET)
     assert done.exit_code == 2
     (line,) = done.output.splitlines()
-    assert line.startswith(f"zotune: launch {launch.id} is recorded in none, and cannot go on in")
+    refused = f"zotune: launch {launch.id} is recorded in none, and cannot continue in"
+    assert line.startswith(refused)
     assert "sesame" not in line
 
 

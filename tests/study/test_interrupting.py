@@ -218,7 +218,7 @@ def test_a_resumed_launch_takes_the_password_of_its_option_and_prints_none(
     assert first.returncode == 130, (out, err)
     assert out.rstrip().endswith(f"--tracking-uri {gate.uri} --resume {launch.name}")
     other = session.start("--resume", launch.name, uri="none")
-    assert "cannot go on in none" in other.communicate(timeout=PATIENCE)[1]
+    assert "cannot continue in none" in other.communicate(timeout=PATIENCE)[1]
     assert other.returncode == 2
     again = session.start("--resume", launch.name, uri=uri)
     said = again.communicate(timeout=PATIENCE)

@@ -259,7 +259,7 @@ def test_smoke_compares_within_what_it_still_searches() -> None:
     ("space", "within", "message"),
     [
         ({"q": [1, 2], "eta": {"loguniform": [0.1, 1]}}, ["eta"], "eta is drawn, and no two"),
-        ({"q": [1, 2], "eta": [1, 2]}, ["q", "eta"], "within names all that is searched"),
+        ({"q": [1, 2], "eta": [1, 2]}, ["q", "eta"], "within names every searched setting"),
         ({"q": [1, 2]}, ["difference"], "within names searched settings, and 'difference' is not"),
     ],
 )

@@ -443,7 +443,7 @@ def test_names_are_stable_and_no_two_objectives_share_one() -> None:
 @pytest.mark.parametrize(
     ("bind", "message"),
     [
-        (lambda: zotune.trainable(lambda x: 1.0), "a plain function does not tell its dimension"),
+        (lambda: zotune.trainable(lambda x: 1.0), "a plain function does not know its dimension"),
         (lambda: zotune.trainable(3), r"bound to an Objective, a function, .*got int"),
         (lambda: zotune.trainable(len, dim=2, budgt=3), r"'budgt' is not a setting \(did you mean"),
     ],

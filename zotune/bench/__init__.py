@@ -1,1 +1,1 @@
-"""Speed as ratios, measured beside the limit or the peer in one process."""
+"""``zotune bench``: speed as ratios to a limit or a peer, measured in one process."""

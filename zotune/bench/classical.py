@@ -1,4 +1,4 @@
-"""The core's speed: a step beside the raw objective and the raw draws it cannot do without."""
+"""Speed of the core: the time of a step relative to the bare objective and the bare draws."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WANTED = {
 
 @dataclass(frozen=True)
 class StepTime:
-    """One configuration beside its limit."""
+    """One configuration compared with its limit."""
 
     problem: str
     estimator: str

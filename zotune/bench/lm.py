@@ -39,7 +39,7 @@ FORWARD = "forward pass"
 
 @dataclass(frozen=True)
 class ModelFigure:
-    """One figure beside what was to be reached."""
+    """One measurement, with its target."""
 
     case: str
     beside: str

@@ -60,7 +60,7 @@ class LoggingRate:
 
 @dataclass(frozen=True)
 class Told:
-    """What a callback was told, and how long it took."""
+    """The number of results given to a callback, and the time it took."""
 
     seconds: float
     held: list[float]

@@ -1,9 +1,9 @@
-"""Block sizes: how many queries the next step has.
+"""Block-size rules: the number of directions of the next step.
 
-One file a rule. ``q: 10`` is ``fixed``; a rule is given with its options, as
+One file per rule. ``q: 10`` is the rule ``fixed``; others are given with their options, as
 ``q: {rule: growth, first: 1, most: 100}``. A rule is a function of the step's index t and its
-options; if it wants to know what the last step has measured, it takes ``last`` as well (None at
-first). The loop asks it before every step and limits its answer to what is left of the budget. Your
+options; if it depends on the measurements of the last step, it has a parameter ``last``, too (None
+at first). The loop calls it before every step, and limits the result by the remaining budget. Your
 own, in a few lines::
 
     from zotune import blocksizes
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 AUTO, RULE, FIXED = "auto", "rule", "fixed"
 MOST = "most"
-"""The option that every rule has: its largest block, which budgets and memory are planned for."""
+"""The option that every rule has: its largest block, for planning budgets and memory."""
 
 
 @dataclass(frozen=True)
 class Last:
-    """What the last step has measured, of one replicate."""
+    """The measurements of the last step, of one replicate."""
 
     q: int
     dim: int
@@ -58,7 +58,7 @@ class BlockSize:
     size: Callable[..., int]
     options: Mapping[str, Any]
     sees_values: bool
-    """Whether it depends on what was measured, so that replicates may spend differently."""
+    """Whether it depends on measurements, so that replicates may spend differently."""
 
 
 BLOCK_SIZES: Registry[BlockSize] = Registry("block-size rule", __name__, lambda entry: entry.size)
@@ -84,14 +84,14 @@ def register(
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its options, as a configuration's ``q`` states it."""
+    """A rule with its options, as given by ``q``."""
 
     entry: BlockSize
     options: Mapping[str, Any]
 
     @property
     def sees_values(self) -> bool:
-        """Whether it depends on what was measured."""
+        """Whether it depends on measurements."""
         return self.entry.sees_values
 
     @property
@@ -101,7 +101,7 @@ class Rule:
 
     @cached_property
     def most(self) -> int:
-        """The largest block that it may ask for."""
+        """Its largest block."""
         return int(self.options[MOST])
 
     def next(self, t: int, last: Last | None) -> int:
@@ -111,7 +111,7 @@ class Rule:
 
 
 def rule_of(q: int | Mapping[str, Any]) -> Rule:
-    """The rule that ``q`` of a configuration states."""
+    """The rule given by ``q`` of a configuration."""
     if isinstance(q, int):
         return Rule(BLOCK_SIZES[FIXED], {MOST: q})
     entry = BLOCK_SIZES[q[RULE]]
@@ -133,7 +133,7 @@ def checked(q: object) -> int | str | dict[str, Any]:
 
 
 def _checked_rule(q: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule's name and options, all of them known and positive numbers."""
+    """A rule's name and options; checks that options are known and positive."""
     entry = BLOCK_SIZES[one_of("block-size rule", str(q.get(RULE)), BLOCK_SIZES)]
     for key, value in q.items():
         if key == RULE:
@@ -149,13 +149,13 @@ def _checked_rule(q: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SEVERAL, FEW_BLOCKS = 15, 5
-"""Full blocks that a budget must cover for full blocks to be taken; and for updates that make
-little of smaller ones."""
+"""Full blocks are used if the budget covers this many of them; the second number is for updates
+that need exact gradients."""
 STEPS = 100
-"""Steps that a budget should cover, where blocks are larger than ``LEAST``: a step size has to be
-found and followed."""
+"""Number of steps that the budget should cover if blocks are larger than ``LEAST``, as a step size
+has to be found."""
 LEAST = 8
-"""Directions of a block at which f(x), which all of them share, costs little."""
+"""Block size from which on the shared cost of f(x) is small."""
 
 
 def choose(
@@ -170,12 +170,12 @@ def choose(
     """The block size for ``q: auto``, and why.
 
     Args:
-        dim: of the vector.
-        evaluations: what the budget covers.
-        full: whether the estimator makes the gradient of a full block.
-        each: evaluations that a direction costs.
-        small: the size that the estimator prefers where blocks are not full; None: √(d + 1), where
-            averaging descends most for its evaluations, if the budget covers many such blocks.
+        dim: dimension of the vector.
+        evaluations: the budget in evaluations.
+        full: whether the estimator gives the exact gradient with a full block.
+        each: evaluations per direction.
+        small: the estimator's preferred size if blocks are not full; None: √(d + 1), at which
+            averaging makes most progress per evaluation, if the budget covers many such blocks.
         several: how many full blocks the budget must cover.
 
     >>> choose(10, 2000, full=True)[0], choose(500, 3000, full=True, small=8)[0]

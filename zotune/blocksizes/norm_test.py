@@ -7,18 +7,18 @@ from math import ceil
 from zotune.blocksizes import Last, register
 
 FASTEST = 2.0
-"""The largest factor between two blocks."""
+"""Maximum factor between the sizes of successive blocks."""
 
 
 @register("norm-test", formula="the next q with Var(ĝ)/q ≤ θ² ‖ĝ‖²")
 def norm_test(
     t: int, last: Last | None, *, first: float = 2, theta: float = 1.0, most: int = 100
 ) -> int:
-    """q grows where single directions disagree about the gradient, and does not shrink.
+    """q grows if single directions disagree about the gradient, and never shrinks.
 
-    A block holds q estimates vᵢuᵢ of the gradient. Their variance over q is the error of their
-    mean: where it exceeds θ² ‖ĝ‖², the next block has as many directions as would keep to it, at
-    most twice as many as the last. Byrd, Chin, Nocedal, Wu 2012; Bollapragada, Byrd, Nocedal 2018.
+    A block has q estimates vᵢuᵢ of the gradient. Their variance divided by q is the error of their
+    mean. If it exceeds θ² ‖ĝ‖², the next block has as many directions as are needed to satisfy the
+    test, at most twice as many. Byrd, Chin, Nocedal, Wu 2012; Bollapragada, Byrd, Nocedal 2018.
     """
     if last is None:
         return int(first)

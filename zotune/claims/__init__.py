@@ -1,10 +1,10 @@
 """Claims of a study as data, and verdicts on them with their uncertainty.
 
-``claim`` is what a study file may say, ``comparing`` turns it into pairs of configurations,
-``runs`` makes values of the runs that can be compared, ``measures`` holds the exact tests of paired
-differences about means (``signflip``) and medians (``signtest``), and ``judging`` puts a verdict on
-every claim. No Ray and no MLflow: a run is its configuration and the final losses of its
-replicates.
+``claim`` defines the claims of a study file, ``comparing`` turns them into pairs of configurations,
+``runs`` extracts comparable values from runs, ``measures`` has the exact tests of paired
+differences for means (``signflip``) and medians (``signtest``), and ``judging`` computes a verdict
+on every claim. Nothing here depends on Ray or MLflow: a run is its configuration and the final
+losses of its replicates.
 """
 
 from zotune.claims.claim import Claim, Tuning

@@ -1,4 +1,4 @@
-"""What a study may claim, and how its step is tuned before it is judged."""
+"""The claims of a study file, and the tuning of a setting before claims are judged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from zotune.errors import ConfigError
 
 SMALLEST, LARGEST = "smallest", "largest"
-"""Words for values: the least and the greatest of those that were run."""
+"""Words for values: the smallest and the largest of those that were run."""
 MEAN: Literal["mean"] = "mean"
 MEDIAN: Literal["median"] = "median"
-"""What of the final losses is compared."""
+"""The centre of the final losses that is compared."""
 KINDS = ("compare", "best", "not_falling", "not_rising", "over")
 
 
@@ -21,24 +21,26 @@ class _Part(BaseModel):
 
 
 class Compare(_Part):
-    """Two configurations, and which of them is said to end lower."""
+    """Two configurations, one of which is claimed to have the lower final loss."""
 
     lower: dict[str, Any]
     higher: dict[str, Any]
 
 
 class Claim(_Part):
-    """One statement about final losses; exactly one of its five kinds.
+    """One statement about final losses, of exactly one of five kinds.
 
-    ``compare``: the one configuration ends lower than the other. ``best``: these values end lower
-    than all others. ``not_falling`` and ``not_rising``: from each value of a setting to the next
-    one, the loss does not fall, or rise. ``over`` with ``within``: any two values of a setting end
-    within this share of each other. ``within`` is a tolerance for the others too.
+    - ``compare``: one configuration has a lower final loss than another.
+    - ``best``: these values of settings have lower final losses than all others.
+    - ``not_falling`` and ``not_rising``: from each value of a setting to the next, the final loss
+      does not decrease, or increase.
+    - ``over`` with ``within``: the final losses of any two values of a setting differ by at most
+      this share.
 
-    Shares are of the loss above its known minimum; of the loss itself where none is known. They
-    compare means of its logarithm over replicates, or medians with ``measure: median``. With
-    ``across: problem.seed`` the instances of the problem are what is paired and counted, and each
-    instance's replicates are brought to one number first.
+    ``within`` is a tolerance for the other kinds, too. Shares are relative to the loss above its
+    minimum if that is known, else to the loss itself. They compare means of logarithms over
+    replicates, or medians with ``measure: median``. With ``across: problem.seed``, instances of the
+    problem are paired instead, after the replicates of each have been reduced to one number.
 
     >>> Claim(name="a", says="…", best={"q": 1}, where={"estimator": "avg"}).kind
     'best'
@@ -47,7 +49,7 @@ class Claim(_Part):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     says: str
     where: dict[str, Any] = Field(default_factory=dict)
-    """Settings of all configurations that the claim is about."""
+    """Settings that select the configurations of the claim."""
     compare: Compare | None = None
     best: dict[str, Any] | None = Field(None, min_length=1)
     not_falling: str | None = None
@@ -56,7 +58,7 @@ class Claim(_Part):
     within: float | None = Field(None, gt=0)
     measure: Literal["mean", "median"] = MEAN
     across: str | None = None
-    """An option of the problem whose values are the units of replication; None: replicates are."""
+    """The option of the problem whose values are paired; None: replicates are paired."""
 
     @model_validator(mode="after")
     def _has_one_kind(self) -> Claim:
@@ -72,18 +74,18 @@ class Claim(_Part):
 
     @property
     def kind(self) -> str:
-        """Which of the five it is."""
+        """Its kind, one of the five."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
 
 class Tuning(_Part):
-    """Which setting is chosen anew for every configuration, by rows that do not judge.
+    """A setting that is tuned for every configuration, on replicates that are not used to judge.
 
-    The first ``replicates`` rows of each run choose, by the measure that the claim is judged by;
-    the others judge. For a claim ``across`` instances the first so many instances choose.
+    The first ``replicates`` replicates of each run choose the value, by the measure of the claim;
+    the others judge. For a claim ``across`` instances, the first instances choose.
     """
 
     over: str
     replicates: int = Field(ge=1)
     theory: float | dict[str, float] | None = None
-    """The value that stands for the theory's own, or one for each estimator; None: there is none"""
+    """The value that is the theory's, or one for each estimator; None: there is none."""

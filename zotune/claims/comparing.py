@@ -1,7 +1,7 @@
-"""From a claim to pairs of configurations: which is said to end lower, and by how much it may miss.
+"""Translate a claim to pairs of configurations, with tolerances.
 
-Everything is decided by the configurations alone, so a study's claims are checked before it runs
-by the same functions that judge them afterwards.
+This depends only on the configurations, so the same functions validate a study's claims before it
+runs and judge them afterwards.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from zotune.errors import ConfigError, nearest
 
 
 class Pair(NamedTuple):
-    """Two places in the list of configurations: the first is said to end no higher."""
+    """Two indices of configurations; the first is claimed to have no higher final loss."""
 
     lower: int
     higher: int
     tolerance: float = 0.0
-    """How far it may be above, as a difference of logarithms."""
+    """How much higher it may be, as a difference of logarithms."""
 
 
 def pairs(claim: Claim, points: Sequence[Point]) -> list[Pair]:
-    """The comparisons that a claim makes among configurations; an error where it cannot."""
+    """The comparisons of a claim among configurations; raises an error if it is invalid."""
     tolerance = log1p(claim.within or 0.0)
     if claim.compare is not None:
         lower = _single("lower", claim.where | claim.compare.lower, points)
@@ -59,7 +59,7 @@ def searched(points: Sequence[Point]) -> list[str]:
 
 
 def label(point: Point, points: Sequence[Point]) -> str:
-    """A configuration for a person, by the settings in which it differs: ``align q=100``."""
+    """A readable label of a configuration, by the settings that differ: ``align q=100``."""
     return settings.label({key: point.get(key) for key in searched(points)})
 
 
@@ -85,14 +85,14 @@ def _line(where: Mapping[str, Any], along: list[str], points: Sequence[Point]) -
 
 
 def _ordered(key: str, line: list[int], points: Sequence[Point]) -> list[int]:
-    """By value; names stay in the order in which they came."""
+    """Sorted by value; names keep their order."""
     if all(_is_number(points[at][key]) for at in line):
         return sorted(line, key=lambda at: float(points[at][key]))
     return line
 
 
 def _matching(conditions: Mapping[str, Any], points: Sequence[Point]) -> list[int]:
-    """Configurations that meet all conditions; plain values first, then smallest and largest."""
+    """Configurations that meet all conditions; ``smallest`` and ``largest`` are applied last."""
     found = list(range(len(points)))
     for key, value in sorted(conditions.items(), key=lambda entry: _is_word(entry[1])):
         _known(key, points)

@@ -1,4 +1,4 @@
-"""What the runs say of one claim, before its p-value is set beside the others'."""
+"""The evidence for one claim, before p-values are adjusted for several claims."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Evidence:
     claim: Claim
     unit: str = RATIO
     differences: tuple[Vector, ...] = ()
-    """Of each pair, higher − lower."""
+    """For each pair, higher − lower."""
     tolerances: tuple[float, ...] = ()
     """How far below 0 a difference may be, for each pair."""
     names: tuple[tuple[str, str], ...] = ()
@@ -31,17 +31,17 @@ class Evidence:
     p_holds: float = 1.0
     p_fails: float = 1.0
     decides: int = 0
-    """The pair that speaks most against the claim."""
+    """Index of the pair with the weakest evidence for the claim."""
     problem: str | None = None
 
     @property
     def p(self) -> float:
-        """Two-sided, not adjusted."""
+        """The two-sided p-value, not adjusted."""
         return min(1.0, 2 * min(self.p_holds, self.p_fails))
 
 
 def evidence_of(claim: Claim, field: Field) -> Evidence:
-    """The comparisons that a claim makes among the runs of a field."""
+    """The comparisons of a claim among the runs of a field."""
     points = field.points
     try:
         compared = pairs(claim, points)
@@ -74,7 +74,7 @@ def evidence_of(claim: Claim, field: Field) -> Evidence:
 
 
 def _places(compared: list[Pair]) -> set[int]:
-    """Runs that are compared."""
+    """Indices of the runs that are compared."""
     return {at for pair in compared for at in (pair.lower, pair.higher)}
 
 

@@ -1,4 +1,4 @@
-"""Verdicts: what the final losses say of each claim, and how sure that is."""
+"""Verdicts on claims, with p-values and confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from zotune.claims.words import FAILS, HOLDS, UNDECIDED, as_share, why
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one claim at one step size."""
+    """The verdict on one claim at one step size."""
 
     name: str
     says: str
     step: str
-    """theory, tuned, or as run where a study without tuning has steps of its own."""
+    """``theory``, ``tuned``, or ``as run`` if the study has no tuning."""
     verdict: str
     """holds, fails or undecided."""
     estimate: float | None
-    """How far the one that is said to be higher ends above the other, in the pair that decides:
-    a share of the other (0.2 is a fifth above, −0.2 a fifth below), or a plain difference."""
+    """In the deciding pair, how far the loss claimed to be higher is above the other one: relative
+    (0.2 is a fifth above, −0.2 a fifth below), or a plain difference."""
     low: float | None
     high: float | None
-    """The 95 % interval of the estimate, for this pair alone."""
+    """The 95 % confidence interval of the estimate, for this pair only."""
     p: float | None
-    """Two-sided, adjusted by Holm over the study's claims at this step."""
+    """The two-sided p-value, Holm-adjusted over the study's claims at this step."""
     pairs: int
-    """Paired replicates, or instances of the problem."""
+    """Number of paired replicates, or of instances of the problem."""
     why: str
     unit: str = RATIO
     measure: str = MEAN
-    """mean, by sign flips, or median, by the sign test; of logarithms where unit is ratio."""
+    """``mean`` (sign-flip test) or ``median`` (sign test); of logarithms if unit is ratio."""
     across: str | None = None
-    """The option of the problem whose values were paired; None: replicates were."""
+    """The option of the problem whose values were paired; None: replicates were paired."""
     tuning_cost: int | None = None
-    """What the study's runs were charged that tuning did not choose, in the unit of ``count``;
-    None at a step that was not tuned."""
+    """Budget of the runs that tuning did not choose, in the unit of ``count``; None if the step was
+    not tuned."""
     outliers: tuple[str, ...] = ()
     """Pairs whose difference is an outlier in the comparison that decides: ``replicate 3``."""
 
@@ -55,11 +55,11 @@ def judge(
 ) -> list[Verdict]:
     """A verdict for each claim: at the theory's step, and at tuned ones if the study tunes.
 
-    A claim holds if every one of its comparisons is shown, and fails if the opposite of one is.
-    Differences are paired over replicates, which share their draws, or over instances of the
-    problem. Where configurations do not differ at all, the chance of any verdict but undecided is
-    at most ``ALPHA``, over all claims of the study at one step. Tests about means assume that
-    differences are symmetric about them; those about medians do not.
+    A claim holds if all of its comparisons are significant, and fails if the opposite of one is.
+    Differences are paired over replicates, which share their random directions, or over instances
+    of the problem. If configurations do not differ, the probability of any verdict other than
+    undecided is at most ``ALPHA``, over all claims of the study at one step. Tests of means assume
+    symmetric differences; tests of medians do not.
 
     >>> runs = [
     ...     Finals({"q": 1}, [2.0, 2.1, 2.2, 1.9, 2.0, 2.1]),
@@ -87,7 +87,7 @@ def not_judged(why: str) -> str:
 
 
 def assumptions(verdicts: Iterable[Verdict]) -> str:
-    """By which tests verdicts were found, and what these assume."""
+    """A sentence on the tests behind verdicts, and their assumptions."""
     used = {verdict.measure for verdict in verdicts}
     tests = [
         f"{MEASURES[name].test}, which assumes {MEASURES[name].assumes}"

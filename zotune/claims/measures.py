@@ -1,8 +1,8 @@
-"""The one measure by which a setting is tuned and a claim is judged.
+"""The measures (mean and median) by which settings are tuned and claims are judged.
 
-Final losses are compared as logarithms above their minimum, of which a claim takes the mean or the
-median. The same function, ``Measure.centre`` of the same logarithms, chooses the tuned value of a
-setting and gives the estimate of a verdict.
+Final losses are compared by the mean or the median of the logarithm of the loss above its minimum.
+The same function, ``Measure.centre``, chooses the tuned value of a setting and gives the estimate
+of a verdict.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from zotune.claims.claim import MEAN, MEDIAN
 from zotune.claims.signflip import Matrix, Vector
 
 ALPHA = 0.05
-"""The chance of a wrong verdict, over all claims of a study at one step; intervals have it, too."""
+"""Error probability of verdicts, over all claims of a study at one step, and of intervals."""
 RATIO, DIFFERENCE = "ratio", "difference"
-"""What two configurations differ by: a share of the loss above its minimum, or plain losses."""
+"""Units of a difference: ratio of losses above the minimum, or difference of plain losses."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Measure:
     p_all_above: Callable[[Matrix], float]
     p_some_below: Callable[[Matrix], float]
     evidence: Callable[[Matrix], Vector]
-    """How clearly each column is above 0; the lowest decides a claim."""
+    """A score of how clearly each column is above 0; the lowest one decides a claim."""
     interval: Callable[[Vector], tuple[float, float]]
     smallest_p: Callable[[int], float]
     test: str
     """The name of the test."""
     assumes: str
-    """What must be true of the paired differences for p and interval to be exact."""
+    """Assumptions about the paired differences under which p and the interval are exact."""
 
 
 def _mean(x: Vector) -> float:
-    """The mean, without overflow where single values are near the largest number."""
+    """The mean, without overflow if values are close to the largest number."""
     largest = float(np.abs(x).max()) or 1.0
     return float((x / largest).mean()) * largest
 
@@ -76,10 +76,10 @@ MEASURES = {
 def comparable(
     losses: Sequence[Sequence[float]], minima: Sequence[float | None]
 ) -> tuple[str, list[Vector]]:
-    """What is compared, and the values of each run.
+    """The unit of comparison, and the values of each run.
 
-    Logarithms of losses above the minimum where it is known of all runs, of the losses where all
-    are above 0, and else the losses themselves.
+    Values are logarithms of losses above the minimum if it is known for all runs; else logarithms
+    of losses if all are positive; else the losses themselves.
     """
     each = [np.asarray(run, np.float64) for run in losses]
     known = [minimum for minimum in minima if minimum is not None]

@@ -1,8 +1,8 @@
-"""Which differences lie far from the others, by a rule that they cannot bend themselves.
+"""Detect outliers by a robust rule, which outliers themselves do not influence.
 
 The modified z-score of Iglewicz and Hoaglin (1993) is 0.6745 (x − median) / MAD, where MAD is the
-median of |x − median|; beyond ±3.5 it is called an outlier. Where more than half of the differences
-are equal, MAD is 0, and the mean of |x − median| times 1.2533 takes the place of MAD / 0.6745.
+median of |x − median|; beyond ±3.5 a value is an outlier. If more than half of the differences are
+equal, MAD is 0, and 1.2533 times the mean of |x − median| is used instead of MAD / 0.6745.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FAR = 3.5
 
 
 def outliers(x: Vector) -> list[int]:
-    """Places of the outliers among differences, (n,).
+    """Indices of the outliers among differences, (n,).
 
     >>> outliers(np.array([0.1, 0.2, 0.15, 0.12, 9.0]))
     [4]

@@ -1,4 +1,4 @@
-"""Runs as claims see them: configurations, final losses, and which rows choose or judge."""
+"""Runs for claims: configurations, final losses, and which replicates tune or judge."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Finals:
     config: Mapping[str, Any]
     losses: Sequence[float]
     minimum: float | None = None
-    """The objective's lowest value, where it is known."""
+    """The minimum of the objective, if known."""
     smoothness_estimated: bool = False
     """Whether L was estimated, so that the step is not the theory's."""
     spent: int = 0
-    """What all replicates were charged, in the unit of ``count``."""
+    """Total budget spent by all replicates, in the unit of ``count``."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Field:
 
     step: str
     scale: str
-    """Whether values are logarithms, and differ by a ratio, or plain losses."""
+    """``ratio`` if values are logarithms, ``difference`` if they are plain losses."""
     runs: list[Compared]
     units: list[str]
-    """Names of what is paired: ``replicate 3``, or ``problem.seed 3`` across instances."""
+    """Names of the paired units: ``replicate 3``, or ``problem.seed 3`` across instances."""
     remarks: dict[int, str] = field(default_factory=dict)
-    """What is to be said of the chosen value, by the run's place."""
+    """Remarks on the tuned value, by the run's index."""
     tuning_cost: int | None = None
-    """What runs were charged that tuning did not choose; None where nothing is tuned."""
+    """Budget of the runs that tuning did not choose; None without tuning."""
 
     @property
     def points(self) -> list[Point]:
@@ -75,7 +75,7 @@ def fields(
     measure: Measure,
     across: str | None = None,
 ) -> list[Field]:
-    """What there is to judge: all runs, or those at the theory's step and those at tuned ones."""
+    """The fields to judge: all runs, or one field at the theory's step and one at tuned steps."""
     joined, numbers = _joined(list(runs))
     scale, values = comparable([run.losses for run in joined], [run.minimum for run in joined])
     whole = [
@@ -106,7 +106,7 @@ def fields(
 def _by_instance(
     runs: list[Compared], across: str, measure: Measure
 ) -> tuple[list[Compared], list[str]]:
-    """One run for all instances of a configuration, each with the centre of its replicates."""
+    """Merge the instances of a configuration to one run, with the centre of each's replicates."""
     groups: dict[Hashable, dict[Any, Compared]] = {}
     for run in runs:
         if across not in run.config:
@@ -129,9 +129,9 @@ def _by_instance(
 
 
 def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
-    """One run a configuration, and the numbers of its replicates, which all have in common.
+    """Merge to one run per configuration; returns also the indices of the common replicates.
 
-    Replicates that were trials of their own are put together.
+    Replicates that were separate trials are merged.
     """
     groups: dict[Hashable, list[Finals]] = {}
     for nested in runs:
@@ -158,7 +158,7 @@ def _joined(runs: list[Finals]) -> tuple[list[Finals], list[int]]:
 
 
 def _numbers(run: Finals) -> range:
-    """The numbers of a run's replicates."""
+    """The indices of a run's replicates."""
     first = int(run.config.get("replicate") or 0)
     return range(first, first + len(run.losses))
 
@@ -172,7 +172,7 @@ def _has_theory_step(config: Mapping[str, Any]) -> bool:
 
 
 def _at_theory(runs: list[Compared], tuning: Tuning) -> list[Compared]:
-    """Runs at the theory's value, without what chooses, so that both steps are judged alike."""
+    """Runs at the theory's value, judged on the same replicates as the tuned ones."""
     kept = [run for run in runs if run.config.get(tuning.over) == _theory(run, tuning)]
     return [_judging(run, tuning) for run in kept]
 
@@ -186,7 +186,7 @@ def _theory(run: Compared, tuning: Tuning) -> float | None:
 def _tuned(
     runs: list[Compared], tuning: Tuning, measure: Measure
 ) -> tuple[list[Compared], dict[int, str]]:
-    """For each configuration the value with the lowest centre of what chooses, and a remark."""
+    """For each configuration, the value with the lowest centre of the tuning replicates."""
     groups: dict[Hashable, list[Compared]] = {}
     for run in runs:
         groups.setdefault(_key(run.config, (tuning.over,)), []).append(run)

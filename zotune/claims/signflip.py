@@ -6,9 +6,9 @@ large as the one seen if and only if Σ_S x ≤ 0. So p = (1 + number of sets wi
 one being the empty set, and the values θ that the test of x − θ does not reject are those between
 two of the sorted means over sets: an exact interval (Hartigan's typical values).
 
-Both are exact only where the differences are symmetric about their mean. With one or two outliers
-on one side among ten or fifteen, 95 % intervals were seen to cover the mean in 48 to 87 % of
-studies; ``signtest`` is exact there too, for the median.
+Both are exact only if the differences are symmetric about their mean. With one or two outliers on
+one side among ten or fifteen, 95 % intervals covered the mean in only 48 to 87 % of simulations;
+``signtest`` is exact in that case, too, for the median.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDING = 1e-12
 
 @lru_cache(maxsize=4)
 def sets(n: int) -> Matrix:
-    """Every non-empty set of n replicates as a row of zeros and ones; drawn ones if too many."""
+    """Non-empty subsets of n replicates as rows of zeros and ones; random ones if too many."""
     if n <= EXACT:
         numbers = np.arange(1, 2**n)
         return (numbers[:, None] >> np.arange(n) & 1).astype(np.float64)
@@ -62,13 +62,13 @@ def p_some_below(x: Matrix) -> float:
 
 
 def evidence(x: Matrix) -> Vector:
-    """How clearly each column of (n, k) is above 0: its normalised sum."""
+    """The normalised sum of each column of (n, k), a score of how clearly it is above 0."""
     sums: Vector = x.sum(axis=0) / np.maximum(np.sqrt((x**2).sum(axis=0)), 1e-300)
     return sums
 
 
 def interval(x: Vector, alpha: float = 0.05) -> tuple[float, float]:
-    """The θ that the two-sided test of x − θ does not reject; infinite where n is too small."""
+    """The θ that the two-sided test of x − θ does not reject; infinite if n is too small."""
     chosen = sets(len(x))
     means = np.sort(chosen @ x / chosen.sum(axis=1))
     k = int(alpha / 2 * (1 + len(means)))

@@ -35,13 +35,13 @@ def p_some_below(x: Matrix) -> float:
 
 
 def evidence(x: Matrix) -> Vector:
-    """How clearly each column of (n, k) is above 0: how many more are above than below it."""
+    """The number of entries above 0 minus those below, for each column of (n, k)."""
     more: Vector = np.sign(x).sum(axis=0)
     return more
 
 
 def interval(x: Vector, alpha: float = 0.05) -> tuple[float, float]:
-    """The θ that the two-sided test of x − θ does not reject; infinite where n is too small."""
+    """The θ that the two-sided test of x − θ does not reject; infinite if n is too small."""
     n, ordered = len(x), np.sort(x)
     k = sum(_tail(n, below) <= alpha / 2 for below in range(n // 2 + 1))
     return (float(ordered[k - 1]), float(ordered[n - k])) if k else (-np.inf, np.inf)

@@ -1,4 +1,4 @@
-"""What a verdict says in words."""
+"""The text of a verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zotune.claims.measures import ALPHA, DIFFERENCE, MEASURES, RATIO
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 LARGEST_LOG = 700.0
 MANIFOLD = 10.0
-"""Shares from which on a person is told a multiple."""
+"""Ratios above this are written as multiples instead of percentages."""
 
 
 def as_share(value: float, unit: str) -> float:
@@ -29,7 +29,7 @@ def why(
     odd: Sequence[str],
     tuning_cost: int | None = None,
 ) -> str:
-    """One sentence: the pair that decides, how far apart it is, and what else must be known."""
+    """One sentence on a verdict: the deciding pair, its difference, and caveats."""
     at, measure = found.decides, MEASURES[found.claim.measure]
     (lower, higher), (estimate, low, high) = found.names[at], shown
     side = "above" if estimate >= 0 else "below"
@@ -38,7 +38,7 @@ def why(
         amount = f"at {1 + estimate:.3g} times"
     centre = "" if found.claim.measure == MEAN else f" in the {found.claim.measure}"
     text = f"{higher} ends {amount} {lower}{centre}"
-    if isfinite(high):  # too few pairs have no interval
+    if isfinite(high):  # there is no interval for too few pairs
         text += f" (95 % interval {_amount(low, found.unit)} to {_amount(high, found.unit)})"
     if len(found.differences) > 1:
         text += f", the one of {len(found.differences)} comparisons that decides"
@@ -58,7 +58,7 @@ def why(
 
 
 def _about_outliers(odd: Sequence[str], measure: str) -> str:
-    """Which differences are outliers, and what that means for the test."""
+    """A clause on outliers among the differences, and their effect on the test."""
     if not odd:
         return ""
     text = f"; {'outliers' if len(odd) > 1 else 'outlier'}: {', '.join(odd)}"

@@ -19,7 +19,7 @@ def bench_group() -> None:
 
 
 def _measure(module: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any) -> list[Any]:
-    """Run a bench with its progress shown, and print what it found as its module tells it."""
+    """Run a bench with a progress display, and print the results by its module's ``render``."""
     from rich.console import Console
 
     from zotune.study.quiet import answer_kept
@@ -36,7 +36,7 @@ def _measure(module: Any, bench: Callable[..., Any], as_json: bool, **sizes: Any
 
 
 def _as_records(found: list[Any]) -> list[dict[str, Any]]:
-    """What a bench found, in plain values."""
+    """The results of a bench as plain values."""
     return [asdict(one) for one in found]
 
 

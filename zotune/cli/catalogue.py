@@ -1,4 +1,4 @@
-"""Everything that can be named in a configuration, read from the registries."""
+"""Tables of all registered entries and settings, for ``zotune list`` and the documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHOSEN = "Chosen to go with estimator, q and step; with all of them auto, the de
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:
-    """Tables of entries by kind, as ``zotune list`` and the site show them."""
+    """Tables of entries by kind."""
     return {
         "studies": [
             {"name": name, "question": str(parse_document(text, name).data["question"])}
@@ -79,7 +79,7 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
 
 
 def of_kind(kind: str) -> dict[str, list[dict[str, str]]]:
-    """The table of one kind, named without blanks."""
+    """The table of one kind, given without blanks."""
     tables = catalogue()
     words = {name.replace(" ", ""): name for name in tables}
     name = words[one_of("kind", kind.replace(" ", "").lower(), words)]
@@ -87,7 +87,7 @@ def of_kind(kind: str) -> dict[str, list[dict[str, str]]]:
 
 
 def _line(text: str | None) -> str:
-    """A docstring as one line: a table on the site would end at a second."""
+    """A docstring as one line, because a Markdown table row must be one line."""
     return " ".join((text or "").split())
 
 

@@ -1,4 +1,4 @@
-"""Several configurations of one problem, in this process, with a table and a figure."""
+"""``zotune compare``: run several configurations in this process, with a table and a figure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 FIGURES = (".png", ".svg", ".pdf", ".jpg")
-"""What a figure's file may end in."""
+"""File extensions of figures."""
 
 
 def require(budget: int, figure: Path) -> None:
-    """Refuse what no comparison can be made with, before the first run."""
+    """Raise an error for an invalid budget or figure before the first run."""
     if budget < 1:
         raise ConfigError(f"budget must cover one direction, got {budget}; give --budget 1 or more")
     if figure.suffix.lower() not in FIGURES:
@@ -81,7 +81,7 @@ def table(runs: Sequence[Run]) -> Table:
 
 
 def plot(runs: Sequence[Run], path: Path) -> Path:
-    """Gap against spent budget, a panel an estimator; lines differ in grey as in colour."""
+    """Gap against spent budget, one panel per estimator; lines are distinguishable in grey."""
     from zotune.reporting.figures import curves
 
     return curves([Configuration((from_run(run),)) for run in runs]).save_as(path)

@@ -1,4 +1,4 @@
-"""The group of all commands: how errors and signals end them, and what their help shares."""
+"""The group of all commands: handling of errors and signals, and shared options and help."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from zotune.errors import ZotuneError
 
 BAD_INPUT, INTERRUPTED = 2, 130
 RESULTS = Path("results")
-"""Where launches are kept unless told otherwise."""
+"""Default folder of launches."""
 
-# Python looks for garbage when it ends: half a second after torch, Ray or MLflow were imported.
+# Skip garbage collection at exit, which takes half a second with torch, Ray or MLflow imported.
 atexit.register(gc.freeze)
 
 
 def examples(*commands: str) -> str:
-    """The end of a command's help: lines that can be typed, which click must not wrap."""
+    """The epilog of a command's help: example commands, which click must not wrap."""
     return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
 
 
@@ -35,7 +35,7 @@ class Group(click.Group):
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what zotune raises on purpose is an answer, not a traceback."""
+        """Run the command; zotune's own errors are printed without a traceback."""
         try:
             with stoppable():
                 return super().invoke(ctx)
@@ -49,10 +49,10 @@ class Group(click.Group):
 
 
 class StudyName(click.types.StringParamType):
-    """The name of a study, or a study file: the shell completes both.
+    """The name of a study, or a study file, with shell completion for both.
 
     Args:
-        recorded: whether studies that were run here are meant, too, by the folders of results.
+        recorded: whether to complete studies that were run here, too, by their result folders.
     """
 
     name = "study"
@@ -63,7 +63,7 @@ class StudyName(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Studies that ship, those of this folder, and its files."""
+        """Included studies, studies of this folder, and its files."""
         from zotune.study.studyfile import shipped_studies
 
         names = set(shipped_studies())
@@ -74,11 +74,11 @@ class StudyName(click.types.StringParamType):
 
 
 def _forget_interrupt() -> None:
-    """Let ``python -m`` end with our exit code.
+    """Make ``python -m`` exit with our exit code after a handled KeyboardInterrupt.
 
-    Python notes a KeyboardInterrupt that leaves code which is executed from text, as classes are
-    made by many an import, and then ends by SIGINT though we have handled it. Text that is executed
-    without one takes the note back.
+    If a KeyboardInterrupt leaves code run by ``exec``, which many imports use, Python sets a flag
+    and later kills itself by SIGINT, even if we have handled the exception. Another ``exec``
+    without an exception resets the flag.
     """
     exec("")
 

@@ -1,4 +1,4 @@
-"""Commands that a person would type after a launch, ready to be pasted."""
+"""Suggested commands after a launch, ready to be pasted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from zotune.study.running import STORE
 from zotune.study.studyfile import StudyError, shipped_studies
 
 RAISED = re.compile(r"((?:\w+\.)*)([A-Za-z_]\w*):")
-"""The type of an exception, with its module, in front of what it says."""
+"""The type of an exception, with its module, at the start of its text."""
 BUGS = {"AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError"}
-"""Exceptions of faulty code, which every point raises: rejecting them would not help."""
+"""Exceptions that indicate a bug; as every point raises them, ``failures`` would not help."""
 
 
 def rejecting(request: RunRequest, summary: Summary) -> str:
-    """How to have points rejected at which a function of the user's raises; empty if none did."""
+    """A hint to use ``failures`` if the user's function has raised; else empty."""
     found = [RAISED.match(trial.error) for trial in summary.failed] if request.imports else []
     foreign = [one[2] for one in found if one and not one[1].startswith(("zotune.", "ray."))]
     raised = sorted({name for name in foreign if name not in BUGS})
@@ -41,7 +41,7 @@ def rejecting(request: RunRequest, summary: Summary) -> str:
 
 
 def next_command(request: RunRequest, summary: Summary) -> str:
-    """The command to type next: the study in full, smaller or tuned steps, or the best result."""
+    """The suggested command: the study in full size, smaller or tuned steps, or the best result."""
     outcome, words = summary.outcome, ["zotune", "run", request.study, *_imports(request)]
     if request.smoke:
         return f"{shlex.join(words)}  # the study at its full size"
@@ -68,7 +68,7 @@ def next_command(request: RunRequest, summary: Summary) -> str:
 
 
 def _smaller_steps(summary: Summary) -> str:
-    """A tenth and a hundredth of the least step, where no trial has ended below its start."""
+    """A tenth and a hundredth of the smallest step, if no trial has ended below its start."""
     trials = [trial for trial in summary.trials if trial.has_loss]
     if not trials or not all(ABOVE in t.remarks or DIVERGED in t.status for t in trials):
         return ""
@@ -80,7 +80,7 @@ def _smaller_steps(summary: Summary) -> str:
 
 
 def loaders(study: Study) -> str:
-    """What loads the exports of a study's trials, as the export itself will say."""
+    """The functions that load exports of a study's trials."""
     problems = [study.configuration(point).problem for point in study.trials]
     every = [PROBLEMS[problem["name"]].settings_of(problem) for problem in problems]
     return " or ".join(sorted({settings.load_with for settings in every if settings is not None}))
@@ -91,7 +91,7 @@ def _imports(request: RunRequest) -> list[str]:
 
 
 def resume_command(request: RunRequest, launch: Launch) -> str:
-    """What continues a launch."""
+    """The command that continues a launch."""
     words = ["zotune", "run", *_study_words(request, launch), *_imports(request)]
     if request.storage != Path(STORAGE):
         words += ["--storage", str(request.storage)]
@@ -104,7 +104,7 @@ def resume_command(request: RunRequest, launch: Launch) -> str:
 
 
 def _study_words(request: RunRequest, launch: Launch) -> list[str]:
-    """The study as it was typed, unless its launches are kept under another name."""
+    """The study argument as typed, unless its launches have another name."""
     try:
         typed = kept_under(request) == launch.study.name
     except StudyError:

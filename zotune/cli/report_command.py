@@ -1,4 +1,4 @@
-"""``zotune report``: a study's records as figures, tables and a page."""
+"""``zotune report``: figures, tables and a page from a study's records."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ FOLDER = "reports"
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What was typed."""
+    """The arguments of the command."""
 
     study: str
     output: Path | None = None
     tracking_uri: str | None = None
     launches: Sequence[str] = ()
-    """Ids, or ``all``; the newest launch where there is none."""
+    """Launch ids, or ``all``; default: the newest launch."""
     attach: bool = True
     as_json: bool = False
     for_latex: bool = False
-    """Whether every figure is a PDF too, as wide as a column."""
+    """Whether to write every figure also as a PDF of column width."""
 
 
 def report(request: ReportRequest) -> None:
-    """Read the records, write the report, attach it, and say where it is."""
+    """Read the records, write the report, attach it, and print where it is."""
     name = _name(request.study)
     folder = request.output or Path(FOLDER) / re.sub(r"[^-.\w]", "-", name)
     require_writable(folder)
@@ -68,7 +68,7 @@ def report_on(launch: LaunchRecord, folder: Path) -> Path:
 
 
 def _name(study: str) -> str:
-    """The name of a study that was given by its name or by its file."""
+    """The name of a study given by name or file."""
     return str(read_document(study).data["name"]) if Path(study).suffix in SUFFIXES else study
 
 
@@ -89,7 +89,7 @@ def _require_curves(launches: Sequence[LaunchRecord]) -> None:
 def _attach(
     store: Store, launches: Sequence[LaunchRecord], folder: Path, wanted: bool
 ) -> tuple[bool, str]:
-    """Whether the report lies with the launch's run now, and why not."""
+    """Attach the report to the launch's run; returns whether it succeeded, and why not."""
     if not wanted:
         return False, "not wanted"
     if len(launches) > 1:

@@ -1,4 +1,4 @@
-"""``zotune reproduce``: run what is not run yet, and put everything on one page."""
+"""``zotune reproduce``: run the missing experiments of the paper, and write one page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPORTS = "reports"
 
 @dataclass(frozen=True)
 class ReproduceRequest:
-    """What was typed."""
+    """The arguments of the command."""
 
     size: str = SMALL
     storage: Path = Path(STORAGE)
@@ -45,12 +45,12 @@ class ReproduceRequest:
 
     @property
     def name(self) -> str:
-        """Of the page, and of its experiment in MLflow."""
+        """The name of the page and of its experiment in MLflow."""
         return f"reproduction-{self.size}{'-instances' if self.instances else ''}"
 
 
 def reproduce(request: ReproduceRequest) -> int:
-    """Run, judge and show all of it; typed again, it goes on where it was left."""
+    """Run all experiments, judge claims and write the page; continues where it was stopped."""
     silence()
     console = Console()
     if request.tracking_uri == NOWHERE:
@@ -75,7 +75,7 @@ def reproduce(request: ReproduceRequest) -> int:
 def ensure(
     study: Study, request: ReproduceRequest, console: Console, at: str = ""
 ) -> tuple[Launch, Outcome | None]:
-    """The finished launch of a study: an old one, an old one that is continued, or a new one."""
+    """A finished launch of a study: an old one, a resumed one, or a new one."""
     known = launches_of(study, request.storage)
     finished = [launch for launch in known if launch.state == FINISHED]
     whole = [launch for launch in finished if _is_whole(launch)]
@@ -93,7 +93,7 @@ def ensure(
 
 
 def _is_whole(launch: Launch) -> bool:
-    """Whether a finished launch has all that a page is made of: every trial, and its records."""
+    """Whether a finished launch has all trials and records that the page needs."""
     noted = launch.notes.get("refused") or launch.notes.get("failed")
     return not noted and bool(find_spools(launch.folder / FOLDER))
 
@@ -114,7 +114,7 @@ def _callbacks(study: Study, request: ReproduceRequest) -> Iterator[object]:
 
 
 def _conclude(request: ReproduceRequest, launches: Sequence[Launch]) -> Path:
-    """Deliver what is not in the store, read it back, write the page and attach it."""
+    """Deliver missing records to the store, read them back, write the page and attach it."""
     for launch in launches:
         sync(launch.folder, request.tracking_uri)
     folder = request.output or Path(REPORTS) / request.name
@@ -131,7 +131,7 @@ def _conclude(request: ReproduceRequest, launches: Sequence[Launch]) -> Path:
 
 
 def _report(store: Store, launch: Launch) -> Report:
-    """The report of a launch, by what its study claims now."""
+    """The report of a launch, with the current claims of its study."""
     records = store.read(launch.study.name, [launch.id])
     return build([replace(record, file=launch.study.to_dict()) for record in records])
 
@@ -139,7 +139,7 @@ def _report(store: Store, launch: Launch) -> Report:
 def _attach(
     store: Store, request: ReproduceRequest, folder: Path, reports: Sequence[Report]
 ) -> None:
-    """A run of its own for the page; the verdicts are its tags."""
+    """Create an MLflow run for the page, with verdicts as tags."""
     experiment = experiment_id(store.client, store.uri, request.name)
     run = store.client.create_run(experiment, run_name=f"page of {len(reports)} studies")
     for report in reports:

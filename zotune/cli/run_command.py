@@ -1,4 +1,4 @@
-"""``zotune run``: a study from its name to its table, with everything a person wants to know."""
+"""``zotune run``: run a study, show its progress, and print results and the next command."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ DONE, SOME_FAILED = 0, 1
 
 
 def run(request: RunRequest) -> int:
-    """Run what was asked for, show it, and return the exit code."""
+    """Run the study, print the results, and return the exit code."""
     silence()
     console = Console(stderr=request.as_json)
-    with ending_later() as delivery:  # the report goes to MLflow too, and is drawn meanwhile
+    with ending_later() as delivery:  # the report is drawn during delivery, then delivered, too
         with answer_kept(request.as_json):
             summary = _summary(request, console)
         if not request.as_json:
@@ -70,7 +70,7 @@ def run(request: RunRequest) -> int:
 
 
 def _summary(request: RunRequest, console: Console) -> Summary:
-    """What became of the launch."""
+    """Run the launch and return its summary."""
     from zotune.callbacks.machine_load import wants_metrics
 
     for place in request.imports:
@@ -81,7 +81,7 @@ def _summary(request: RunRequest, console: Console) -> Summary:
     opened, launch = _launch(request), None
     with ExitStack() as kept:
         try:
-            with signals_held():  # once its folder is there, we can say how to go on
+            with signals_held():  # once its folder exists, we can print how to continue
                 launch = kept.enter_context(opened)
             with unwrapped_interrupts():
                 launch = with_store(launch, request.tracking_uri)
@@ -148,7 +148,7 @@ def _introduce(launch: Launch, console: Console) -> None:
 
 
 def skipped_lines(study: Study) -> list[str]:
-    """What of the grid is left out and why, a line for each block size and estimator."""
+    """Lines on infeasible combinations of the grid, one for each block size and estimator."""
     keys = ("estimator", "q", "directions", "difference", "problem.dim")
     lines = [
         f"left out: {label({k: v for k, v in point.items() if k in keys})}, because {reason}"
@@ -188,14 +188,14 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
 
 
 def _import_for_report() -> None:
-    """What the end of a launch needs and takes seconds, behind Tune, while Ray starts."""
+    """Import slow modules that the end of a launch needs, in the background while Ray starts."""
     for module in ("ray.tune", "pandas", "matplotlib.figure", "zotune.reporting.figures"):
-        with suppress(Exception):  # it is raised again where the module is needed
+        with suppress(Exception):  # the regular import raises it again
             import_module(module)
 
 
 def _callbacks(launch: Launch, request: RunRequest) -> Iterator[object]:
-    """What watches the launch, made when Ray has been started: it needs Tune's slow import."""
+    """The callbacks of the launch, created after Ray has started, as they import Tune."""
     from zotune.callbacks import Progress
 
     yield Progress()
@@ -205,7 +205,7 @@ def _callbacks(launch: Launch, request: RunRequest) -> Iterator[object]:
 
 @contextmanager
 def displayed(console: Console, title: str) -> Iterator[None]:
-    """Snapshots are shown as a table on a terminal, as lines elsewhere."""
+    """Show snapshots as a table in a terminal, and as lines elsewhere."""
     display: Display = (LiveTable if console.is_terminal else Lines)(console, title)
     token = current.set(display)
     try:
@@ -217,17 +217,17 @@ def displayed(console: Console, title: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The figure and the report that were made of a launch."""
+    """The figure and the report of a launch."""
 
     figure: Path | None = None
     report: Path | None = None
     """The report's page."""
     why_not: str = ""
-    """Why there is no report."""
+    """The reason if there is no report."""
 
 
 def _drawn(summary: Summary, request: RunRequest) -> Drawn:
-    """The report of a launch, and its curves as a figure; or why there is none."""
+    """Draw the report and the figure of a launch; or the reason why there is none."""
     outcome = summary.outcome
     if _all_failed(outcome):
         return Drawn(why_not="none, because no trial finished")
@@ -239,13 +239,13 @@ def _drawn(summary: Summary, request: RunRequest) -> Drawn:
 
     try:
         page = report_on(launch_of(outcome, summary.trials), outcome.launch.folder / REPORT)
-    except Exception as error:  # the launch is done, and everything of it is kept
+    except Exception as error:  # must not fail the command: the launch is complete and saved
         return Drawn(summary.draw(), None, f"not made ({str(error) or type(error).__name__})")
     return Drawn(summary.draw(page.with_name(FIGURE)), page)
 
 
 def _conclude(summary: Summary, console: Console) -> None:
-    """What was found, and what it cost."""
+    """Print results and costs."""
     outcome, launch = summary.outcome, summary.outcome.launch
     verdicts, why_none = summary.verdicts
     if summary.best:
@@ -263,7 +263,7 @@ def _conclude(summary: Summary, console: Console) -> None:
 
 
 def _say_next(summary: Summary, drawn: Drawn, request: RunRequest, console: Console) -> None:
-    """Where to look, and what to type next."""
+    """Print where the records are, and the next command."""
     outcome = summary.outcome
     if drawn.figure is not None:
         _say(console, f"figure: {from_here(drawn.figure)}")
@@ -278,7 +278,7 @@ def _trials(count: int) -> str:
 
 
 def _counted(outcome: Outcome) -> str:
-    """How many trials there are; after Ctrl-C, how many of all came to their end before it."""
+    """The number of trials; after Ctrl-C, how many of them had finished."""
     results, total = outcome.results, outcome.launch.study.size
     if not outcome.interrupted:
         return _trials(len(results))
@@ -292,7 +292,7 @@ def _all_failed(outcome: Outcome) -> bool:
 
 
 def _places(request: RunRequest, outcome: Outcome, drawn: Drawn) -> list[str]:
-    """Where the curves can be looked at; no credentials are shown."""
+    """Lines on where the curves are; credentials are not shown."""
     from zotune.callbacks.serving import is_server
     from zotune.callbacks.session import page_of_launch
     from zotune.callbacks.stores import database_of, resolve_uri, without_credentials

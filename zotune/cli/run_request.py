@@ -1,4 +1,4 @@
-"""What was typed after ``zotune run``."""
+"""The arguments of ``zotune run``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zotune.study.studyfile import SUFFIXES, StudyError, read_document
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What was typed."""
+    """The arguments of the command."""
 
     study: str
     settings: Sequence[str] = ()
@@ -24,22 +24,22 @@ class RunRequest:
     """A launch's id, "" for the newest unfinished one, None for a new launch."""
     budget: int | None = None
     trials: int | None = None
-    """With resume: what a new launch, which goes on from the old one, has more of."""
+    """With resume: the larger budget or number of trials of a new launch that continues it."""
     total: int | None = None
-    """What all trials together may spend; with resume like budget."""
+    """Total budget of all trials; with resume like budget."""
     only: str | None = None
-    """With resume and budget: go on with the best trial alone."""
+    """With resume and budget: continue the best trial only."""
     system_metrics: bool = False
-    """Whether the load of this machine is recorded in MLflow."""
+    """Whether to record the load of this machine in MLflow."""
     as_json: bool = False
     report: bool = True
-    """Whether a figure is drawn and a report written at the end."""
+    """Whether to draw a figure and write a report at the end."""
     imports: Sequence[str] = ()
-    """Files and modules of the user's, which register what the study names."""
+    """Files and modules of the user that register entries."""
 
     @property
     def extends(self) -> bool:
-        """Whether a new launch goes on from an old one."""
+        """Whether this makes a new launch that continues an old one."""
         more = (self.budget, self.trials, self.only)
         return any(one is not None for one in more) or (
             self.total is not None and self.resume is not None
@@ -47,12 +47,12 @@ class RunRequest:
 
 
 def kept_under(request: RunRequest) -> str:
-    """The name under which the launches of a request are kept."""
+    """The study name under which the launches of a request are stored."""
     return _name(request.study) + ("-smoke" if request.smoke else "")
 
 
 def _name(study: str) -> str:
-    """The name under which a study keeps its launches, even if its file has gone since."""
+    """The study name of a request, even if the study file no longer exists."""
     try:
         return str(read_document(study).data.get("name", study))
     except StudyError:

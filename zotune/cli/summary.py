@@ -1,7 +1,7 @@
-"""What came out of a launch: the best of each estimator and q, what failed, what it all cost.
+"""The summary of a launch: the best of each estimator and q, failed trials, and the total cost.
 
-Losses of two problems are not compared: where options of the problem are searched, everything is
-told of each instance apart.
+Losses of different problems are not compared: if options of the problem are searched, results are
+shown for each instance separately.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 FIGURE = "curves.png"
 UNMOVED = "unmoved"
-"""The share of weights that rounding left where they were; shown if it is above zero."""
+"""The share of weights that rounding left unchanged; shown if it is above zero."""
 MOST_DRAWN = 6
-"""Instances of the problem in the figure; the table and the report have all."""
+"""Maximum number of problem instances in the figure; the table and the report have all."""
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
@@ -53,7 +53,7 @@ class Summary:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Summary:
-        """What Tune and the checkpoints hold of a launch."""
+        """The summary from Tune's results and the checkpoints of a launch."""
         return cls(outcome, from_outcome(outcome))
 
     @cached_property
@@ -70,13 +70,13 @@ class Summary:
 
     @cached_property
     def verdicts(self) -> tuple[list[Verdict], str]:
-        """Verdicts on the study's claims, and why there are none where there could be."""
+        """Verdicts on the study's claims, and the reason if claims were not judged."""
         study = self.outcome.launch.study
         return verdicts_on(self.trials, study.claims, study.tuning, study.size)
 
     @cached_property
     def spending(self) -> Spending:
-        """What all trials together have spent."""
+        """Total spending of all trials."""
         rows = Spending.of((trial.config, trial.row) for trial in self.trials)
         return spent_in(self.outcome.launch.folder).with_calls(rows)
 
@@ -97,7 +97,7 @@ class Summary:
         return f"spent {self.spending}"
 
     def as_dict(self, figure: Path | None) -> dict[str, Any]:
-        """The results as JSON has them."""
+        """The results for JSON output."""
         launch, study = self.outcome.launch, self.outcome.launch.study
         verdicts, not_judged = self.verdicts
         return {
@@ -142,7 +142,7 @@ class Summary:
         }
 
     def table(self) -> Table:
-        """The best of each estimator and q; the best of all of an estimator is marked."""
+        """The best of each estimator and q; the best of each estimator is marked."""
         study = self.outcome.launch.study
         title = f"best by estimator and q, with {study.budget} {study.count} per trial"
         return best_table(self.best, title, self.searched)
@@ -189,12 +189,12 @@ def _titled(one: Configuration, which: str) -> Configuration:
 
 
 def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str]) -> Table:
-    """A row for each configuration; where the problem differs, its options come first.
+    """A row for each configuration; options of the problem come first if they differ.
 
     Args:
         some: the best of each estimator and q.
-        title: of the table.
-        searched: settings that are shown besides estimator and q.
+        title: the title of the table.
+        searched: settings to show in addition to estimator and q.
     """
     from rich.table import Table
 
@@ -223,7 +223,7 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
 
 
 def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[str]) -> str:
-    """Whether it is the best of its estimator, and what else is to be said."""
+    """Marks: whether it is the best of its estimator, and remarks."""
     same = [
         other
         for other in some
@@ -235,7 +235,7 @@ def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[st
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """Every claim with its verdict, and the sentence behind it below, which takes most room."""
+    """Every claim with its verdict, and below it the explanation."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table

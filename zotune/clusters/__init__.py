@@ -1,1 +1,1 @@
-"""Ray of this machine and of others: tokens, and a Ray of our own for one process."""
+"""Ray clusters: token authentication, and a private local Ray for one process."""

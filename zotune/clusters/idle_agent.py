@@ -1,7 +1,7 @@
-"""Stands in for the dashboard's agent of a Ray without a dashboard; run as a script.
+"""Replacement for the dashboard agent of a Ray without a dashboard; run as a script.
 
-Ray's own agent imports Ray to say that nothing is served, and a starting node waits for that. This
-file needs nothing but the standard library. It says the same, and lives as long as the node does.
+A starting node waits for its agent, and Ray's own agent imports Ray only to report that it serves
+nothing. This script reports the same with the standard library only, and runs as long as the node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POLL = 0.5
 
 
 def serve_nothing(session: Path, node: str) -> None:
-    """Write down that nobody listens at any of the ports, each file whole."""
+    """Write the port files, which say that no port is served, atomically."""
     for name in PORTS:
         file = session / f"{name}_{node}"
         part = session / f".{file.name}"
@@ -26,7 +26,7 @@ def serve_nothing(session: Path, node: str) -> None:
 
 
 def main(flags: list[str]) -> None:
-    """Do what the flags of Ray's own agent say, until the parent has died."""
+    """Run with the flags of Ray's own agent until the parent has died."""
     parent = os.getppid()
     told = dict(flag.partition("=")[::2] for flag in flags)
     serve_nothing(Path(told["--session-dir"]), told["--node-id"])

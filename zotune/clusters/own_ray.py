@@ -1,4 +1,4 @@
-"""A Ray of this machine for one process, without its start-up noise, telemetry and warnings."""
+"""A private local Ray for one process, without start-up messages, telemetry and warnings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from zotune.errors import ZotuneError
 
 LOCAL = "local"
 ATTEMPTS = 3
-"""Starts of Ray on a machine that is too busy for the 30 seconds that it allows itself."""
+"""Number of attempts to start Ray, which has a fixed timeout of 30 seconds for its start."""
 TOO_SLOW = "timed out during startup"
 STARTS_WITHIN, LOOK = 30.0, 0.02
-"""Seconds that Ray allows itself for its start, and between two looks at it."""
+"""Ray's timeout for its start, and our polling interval, in seconds."""
 SERVERS = ("gcs_server", "raylet")
 """Programs that ``ray.init`` starts beside us."""
 SILENCE = {
@@ -36,26 +36,26 @@ SILENCE = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",
 }
 BREAKPOINT = "PYTHONBREAKPOINT"
-"""What Ray sets in the process that starts it, and leaves there."""
+"""The environment variable that Ray sets in the process that starts it, and does not remove."""
 STORE_BYTES = 256 * 2**20
-"""The object store of a Ray of this machine; studies put next to nothing in it."""
+"""Size of the object store of a local Ray; studies store very little in it."""
 NOT_NEEDED = ("start_monitor", "start_log_monitor", "start_api_server")
-"""How Ray starts its autoscaler, its log monitor and its dashboard; nobody needs them here."""
+"""Ray's functions that start its autoscaler, log monitor and dashboard, which are not needed."""
 COMMAND = "_build_python_executable_command_memory_profileable"
-"""The function of Ray that says by which command a process of its own is started."""
+"""Ray's function that returns the command to start one of its processes."""
 SOCKET_BYTES = 70
-"""Length of what Ray adds to its folder for the paths of its sockets, which end at 107 bytes."""
+"""Length that Ray adds to its folder in the paths of sockets, which are limited to 107 bytes."""
 
 
 def silence() -> None:
-    """Set what Ray reads when it is imported; what the user has set stays."""
+    """Set environment variables that Ray reads at its import, unless the user has set them."""
     for key, value in SILENCE.items():
         os.environ.setdefault(key, value)
 
 
 @contextmanager
 def quiet_ray() -> Iterator[None]:
-    """Ray says nothing that zotune does not say itself; the environment is restored afterwards."""
+    """Silence Ray within the context, and restore the environment afterwards."""
     before = {key: os.environ.get(key) for key in (*SILENCE, BREAKPOINT)}
     silence()
     try:
@@ -67,7 +67,7 @@ def quiet_ray() -> Iterator[None]:
 
 @contextmanager
 def own_ray(*, cpus: int | None = None) -> Iterator[None]:
-    """The Ray that this process has; else a new one, which accepts only its own processes."""
+    """Use the Ray of this process, or start a new one that accepts only its own processes."""
     with quiet_ray():
         import ray
 
@@ -82,7 +82,7 @@ def own_ray(*, cpus: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def started(address: str, *, cpus: int | None = None, **options: Any) -> Iterator[None]:
-    """A Ray of this process, which ends with the context."""
+    """Connect this process to Ray, until the context ends."""
     import ray
 
     told = {"log_to_driver": False, "logging_level": logging.ERROR, "num_cpus": cpus, **options}
@@ -110,22 +110,22 @@ def started(address: str, *, cpus: int | None = None, **options: Any) -> Iterato
 
 
 def _servers(before: Collection[Process]) -> list[Process]:
-    """Ray's servers that this process has started since, with their agents and workers."""
+    """Ray's servers that this process has started since ``before``, with their descendants."""
     new = (child for child in children() if child not in before)
     return descendants(child for child in new if child.program in SERVERS)
 
 
 def _end(processes: Iterable[Process]) -> None:
-    """End what a Ray has left: its agents notice a dead parent only once they have started."""
+    """Kill remaining processes of Ray: agents notice a dead parent only after they have started."""
     for process in processes:
         process.kill()
 
 
 @contextmanager
 def few_processes() -> Iterator[None]:
-    """Start Ray without its autoscaler, log monitor and dashboard: a third of its start.
+    """Start Ray without autoscaler, log monitor and dashboard, which saves a third of the time.
 
-    ``ray.init`` has no options for them. What a later Ray no longer has is passed over.
+    ``ray.init`` has no options for this. Names that a later Ray no longer has are ignored.
     """
     from ray._private.node import Node
 
@@ -141,9 +141,9 @@ def few_processes() -> Iterator[None]:
 
 @contextmanager
 def idle_agent() -> Iterator[None]:
-    """Start Ray with a small process in place of its dashboard's agent, which would serve nothing.
+    """Start Ray with a small process in place of its dashboard agent, which would serve nothing.
 
-    What a later Ray no longer has is passed over.
+    Names that a later Ray no longer has are ignored.
     """
     from ray._private import services
     from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD_AGENT
@@ -167,9 +167,9 @@ def idle_agent() -> Iterator[None]:
 
 @contextmanager
 def seen_at_once() -> Iterator[None]:
-    """Go on as soon as a starting Ray has its node; Ray itself looks once a second.
+    """Detect the node of a starting Ray quickly; Ray itself polls once per second.
 
-    What a later Ray no longer has is passed over.
+    Names that a later Ray no longer has are ignored.
     """
     from ray._private import services
 
@@ -179,7 +179,7 @@ def seen_at_once() -> Iterator[None]:
         return
 
     def get_node(gcs_address: str, node_id: str) -> Any:
-        with suppress(Exception):  # Ray's own look tells what is wrong
+        with suppress(Exception):  # Ray's own function below raises the error
             _wait_for_node(gcs_address, node_id)
         return looked(gcs_address, node_id)
 
@@ -191,7 +191,7 @@ def seen_at_once() -> Iterator[None]:
 
 
 def _wait_for_node(gcs_address: str, node_id: str) -> None:
-    """Wait until a node is known, or for as long as Ray would."""
+    """Wait until a node is registered, at most for Ray's own timeout."""
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
     client, deadline = GcsClient(address=gcs_address), monotonic() + STARTS_WITHIN
@@ -202,10 +202,10 @@ def _wait_for_node(gcs_address: str, node_id: str) -> None:
 
 
 def own_options() -> dict[str, Any]:
-    """How a Ray of our own is started: small, and its files hidden from other users."""
+    """Options of a private Ray: small, and with files that other users cannot read."""
     return {
         "include_dashboard": False,
-        # Tune gives its workers an environment of their own, and takes none that is started before.
+        # Tune's workers have their own environment, so prestarted workers would not be used.
         "_system_config": {"prestart_worker_first_driver": False},
         "object_store_memory": STORE_BYTES,
         "_temp_dir": str(private_folder(SOCKET_BYTES) / "ray"),
@@ -228,7 +228,7 @@ def _quiet_loggers() -> Iterator[None]:
 
 
 def resources() -> dict[str, float]:
-    """What the connected Ray has in all, such as ``{"CPU": 2.0}``."""
+    """Total resources of the connected Ray, such as ``{"CPU": 2.0}``."""
     import ray
 
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]

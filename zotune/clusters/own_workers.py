@@ -1,4 +1,4 @@
-"""Tune's workers in a Ray of our own, which have the variables that Tune gives them anyway."""
+"""Speed up the start of Tune's workers in a private Ray, by inherited environment variables."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from zotune.clusters.tokens import set_variables
 
 GIVEN = {"PL_DISABLE_FORK": "1"}
-"""What Tune sets for its workers, besides variables of this process."""
+"""Variables that Tune sets for its workers, besides those of this process."""
 
 _started_with: Mapping[str, str] | None = None
-"""The variables that the workers of our own Ray inherit; None where there is no such Ray."""
+"""The variables that workers of our private Ray inherit; None if there is none."""
 
 
 @contextmanager
 def inherited() -> Iterator[None]:
-    """Start a Ray of our own here: its workers inherit what Tune would give to them."""
+    """Set Tune's variables while a private Ray is started, so that its workers inherit them."""
     global _started_with
     variables, outer = {key: os.environ.get(key) for key in GIVEN}, _started_with
     os.environ.update(GIVEN)
@@ -31,11 +31,10 @@ def inherited() -> Iterator[None]:
 
 @contextmanager
 def environment_shared() -> Iterator[None]:
-    """Let Tune give its workers only variables that the workers of our own Ray do not inherit.
+    """Let Tune set only variables that the workers of our private Ray do not inherit.
 
-    Ray starts a worker that has an environment of its own by another process, which imports Ray
-    first: a second of computing for each of them. A Ray that is not ours, and what a later Tune no
-    longer has, is passed over.
+    Ray starts a worker with its own environment through another process, which imports Ray first:
+    a second of CPU time for each. Does nothing for another Ray, or if Tune's API has changed.
     """
     if _started_with is None:
         yield

@@ -1,4 +1,4 @@
-"""Whether something can be sent to another process of Ray's."""
+"""Check that objects can be serialised for Ray's workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zotune.errors import ConfigError
 
 
 def require_portable(*parts: Any) -> None:
-    """Refuse a function that cannot be sent to a worker, in one line and before one is started."""
+    """Raise a short error if a function cannot be serialised, before workers are started."""
     from ray import cloudpickle
 
     for part in parts:

@@ -1,4 +1,4 @@
-"""Ray's token authentication: our own Ray accepts only its own processes; a cluster's is joined."""
+"""Ray's token authentication, for our private Ray and for joining clusters."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from zotune.errors import ConfigError
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 WITH_TOKEN, WITHOUT_TOKEN = "token", "disabled"
 PATIENCE = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_gcs_rpc_server_connect_timeout_s": "2"}
-"""Seconds that a cluster has to answer; with Ray's own settings it would be 40 in all."""
+"""Connection timeouts for a cluster in seconds; with Ray's defaults it would be 40 in all."""
 
 
 @contextmanager
 def own_token() -> Iterator[None]:
     """Protect the Ray that is started in this context by a new random token.
 
-    Ray's servers listen on all interfaces, and whoever connects can run code. The token is handed
-    to Ray's processes in the environment and is in no file. What the user has set for other Rays,
-    ``disabled`` included, does not count here, and is as it was afterwards.
+    Ray's servers listen on all interfaces, and whoever connects can run code. The token is passed
+    to Ray's processes in the environment and is in no file. Settings of the user for other Rays,
+    including ``disabled``, are overridden here, and restored afterwards.
     """
     with _settings({MODE: WITH_TOKEN, TOKEN: secrets.token_hex(32), TOKEN_PATH: None}):
         yield
@@ -38,9 +38,9 @@ def cluster_token(cluster: str) -> Iterator[None]:
 
 
 def require_token(cluster: str) -> None:
-    """Refuse a cluster that requires a token where the user has none, or another one.
+    """Raise an error if a cluster requires a token and the user has none, or a different one.
 
-    A process that has a Ray uses its token now, and joins no other cluster.
+    Skipped if this process is connected to Ray already.
     """
     import ray
 
@@ -49,12 +49,12 @@ def require_token(cluster: str) -> None:
 
 
 def _accepted_mode(cluster: str) -> str:
-    """The mode in which the cluster lets this user in; the user's own if there is one."""
+    """The authentication mode that the cluster accepts; the user's setting if there is one."""
     given = os.environ.get(MODE)
     for mode in [given] if given else [WITHOUT_TOKEN, WITH_TOKEN]:
         with _settings({**PATIENCE, MODE: mode}):
             has_token = _has_token()
-            # Ray aborts the process if it is to send a token and there is none.
+            # Ray aborts the process if it has to send a token and there is none.
             if (has_token or mode.lower() != WITH_TOKEN) and _lets_in(cluster):
                 return mode
     raise ConfigError(f"the Ray cluster at {cluster} requires a token, {_why(given, has_token)}")
@@ -96,7 +96,7 @@ def _lets_in(cluster: str) -> bool:
 
 @contextmanager
 def _without_stderr() -> Iterator[None]:
-    """Drop what Ray's C++ code prints there about a refusal."""
+    """Suppress messages of Ray's C++ code about failed authentication."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -109,7 +109,7 @@ def _without_stderr() -> Iterator[None]:
 
 @contextmanager
 def _settings(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Ray with these variables set, or unset (None); all is as it was afterwards."""
+    """Set variables for Ray, or unset them (None), and restore them afterwards."""
     before = {key: os.environ.get(key) for key in changes}
     _apply(changes)
     try:
@@ -119,9 +119,10 @@ def _settings(changes: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def _apply(values: Mapping[str, str | None]) -> None:
-    """Set variables and let Ray read them again, which caches what it has read.
+    """Set variables and make Ray, which caches them, read them again.
 
-    The mode comes before the token: threads that still end must not look for one that is gone.
+    The mode is set before the token, so that threads that are ending do not look for a removed
+    token.
     """
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 

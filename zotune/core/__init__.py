@@ -1,1 +1,1 @@
-"""What everything stands on: budgets, differences, states, curves, files and processes."""
+"""Foundations without dependencies on other rooms: budgets, states, curves, files, processes."""

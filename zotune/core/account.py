@@ -1,8 +1,8 @@
-"""What the trials of a launch have spent together, in a file that outlives its driver.
+"""Account of the budget that the trials of a launch have spent, in a file that survives crashes.
 
-Positions are the spent budgets of all replicates of a trial, added up, in the unit of ``count``. A
-trial reserves what it may spend before its next report, and the reservation is on disk before the
-trial goes on; so whatever is killed, what was spent is never more than what the file says.
+A position is the sum of the spent budgets of all replicates of a trial, in the unit of ``count``. A
+trial reserves the budget up to its next report, and the reservation is written to disk before the
+trial continues. So after any crash, the budget actually spent is at most what the file says.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Event = Mapping[str, Any]
 
 @dataclass
 class Entry:
-    """One trial."""
+    """The account of one trial."""
 
     identity: str = ""
-    """Of its configuration: finds the entry of a trial that Tune has lost and starts again."""
+    """Hash of its configuration, to find the entry of a trial that Tune has lost and restarts."""
     low: int = 0
     high: int = 0
-    """Positions between which the trial has reported; below ``high`` everything is charged."""
+    """First and last reported position; everything below ``high`` is charged."""
     charged: int = 0
     reserved: int = 0
-    """What it may spend beyond ``high`` before it reports again."""
+    """Budget that it may spend beyond ``high`` before it reports again."""
     last: bool = False
-    """Whether that is less than a whole report, and all that was left."""
+    """Whether the reservation ends before the next report because no more budget was left."""
     repeated: int = 0
     monitored: int = 0
     begun: bool = False
@@ -43,7 +43,7 @@ class Entry:
     best: float = inf
     """The lowest loss up to the last of these rungs."""
     joins: tuple[int, str] | None = None
-    """A position at which the trial goes on from a better point, and the file that has it."""
+    """The position at which the trial continues from a better point, and the file of the point."""
 
     @property
     def may_reach(self) -> int:
@@ -51,25 +51,25 @@ class Entry:
         return self.high + self.reserved
 
     def report(self, start: int, end: int, monitored: int) -> None:
-        """Charge what is new between two positions; what was charged before is repeated."""
+        """Charge the part between two positions that is new; count the rest as repeated."""
         if not (self.begun and self.low <= start <= self.high):
             self.low = self.high = start
         self.repeated += max(0, min(end, self.high) - start)
         new = max(0, end - self.high)
         self.charged += new
         self.high += new
-        if new:  # else a kill has taken it back below, and it may have spent of its reservation
+        if new:  # else it was resumed at an earlier position and may have used its reservation
             self.reserved = 0
         self.monitored = max(self.monitored, monitored)
         self.begun = True
 
 
 class Account:
-    """The spent budget of all trials of a launch, one line of a file for each event.
+    """The spent budget of all trials of a launch, with a log file of one line per event.
 
     Args:
-        file: where events are kept; None: nowhere.
-        limit: what all trials together may spend; None: no limit.
+        file: the log of events; None: no file.
+        limit: total budget of all trials; None: no limit.
     """
 
     def __init__(self, file: Path | None = None, limit: int | None = None) -> None:
@@ -83,12 +83,12 @@ class Account:
 
     @property
     def charged(self) -> int:
-        """What all trials have spent in this launch, counted once."""
+        """Total budget charged to all trials of this launch."""
         return sum(entry.charged for entry in self.entries.values())
 
     @property
     def left(self) -> int | None:
-        """What is neither spent nor reserved; None: no limit."""
+        """Budget that is neither spent nor reserved; None: no limit."""
         if self.limit is None:
             return None
         reserved = sum(entry.reserved for entry in self.entries.values())
@@ -96,7 +96,7 @@ class Account:
 
     @property
     def spending(self) -> Spending:
-        """All of it in a few numbers."""
+        """A summary of the account."""
         entries = self.entries.values()
         return Spending(
             trials=sum(entry.begun for entry in entries),
@@ -114,16 +114,16 @@ class Account:
         return self.entries.get(trial, Entry())
 
     def set_limit(self, limit: int | None, before: int = 0) -> None:
-        """Set what may be spent, and what an earlier launch has spent of it."""
+        """Set the total budget, and the part of it that earlier launches have spent."""
         if (limit, before) != (self.limit, self.before):
             self._record({"limit": limit, "before": before})
 
     def add_trial(self, trial: str, identity: str, others: Collection[str]) -> None:
-        """Add a trial, with the entry of one of the same configuration that Tune has lost, if any.
+        """Add a trial; it takes over the entry of a lost trial of the same configuration, if any.
 
         Args:
             trial: its id.
-            identity: of its configuration.
+            identity: hash of its configuration.
             others: ids of all trials that Tune knows.
         """
         if trial in self.entries:
@@ -136,12 +136,12 @@ class Account:
         self._record({"trial": trial, "identity": identity, "was": next(lost, None)})
 
     def reserve(self, trial: str, upto: int, *, last: bool = False) -> bool:
-        """Let a trial go on to a position, if what is new of it is left.
+        """Reserve the budget of a trial up to a position; return whether enough is left.
 
         Args:
             trial: its id.
             upto: the position.
-            last: whether it ends there, short of its next report.
+            last: whether the trial ends there, before its next report.
         """
         entry = self.of(trial)
         new, left = upto - entry.may_reach, self.left
@@ -153,25 +153,25 @@ class Account:
         return True
 
     def report(self, trial: str, start: int, end: int, monitored: int = 0) -> None:
-        """Charge what a trial has spent between two positions."""
+        """Charge a trial for the budget between two positions."""
         self._record({"trial": trial, "from": start, "to": end, "monitored": monitored})
 
     def move(self, trial: str, position: int) -> None:
-        """Note that a trial goes on from the checkpoint of another one."""
+        """Record that a trial continues from the checkpoint of another one."""
         self._record({"trial": trial, "at": position})
 
     def release(self, trial: str) -> None:
-        """Take back what a trial that has ended has reserved."""
+        """Release the reservation of a trial that has ended."""
         if self.of(trial).reserved:
             self._record({"trial": trial, "ended": True})
 
     def rung(self, trial: str, rung: int, loss: float, best: float = inf) -> None:
-        """Note the loss of a trial at a rung, and its lowest one; the first note counts."""
+        """Record the loss of a trial at a rung, and its lowest loss, unless recorded already."""
         if rung not in self.of(trial).rungs:
             self._record({"trial": trial, "rung": rung, "loss": loss, "best": best})
 
     def join(self, trial: str, position: int, file: str) -> None:
-        """Let a trial go on from a better point once it has come to a position."""
+        """Record that a trial is to continue from a better point once it reaches a position."""
         self._record({"trial": trial, "join": [position, file]})
 
     def _record(self, event: Event) -> None:
@@ -205,7 +205,7 @@ class Account:
 
 
 def spent_in(folder: Path) -> Spending:
-    """What the launch in a folder has spent in all; zeros where it has not begun.
+    """The total spending of the launch in a folder; zeros if it has not begun.
 
     >>> spent_in(Path("nowhere")).charged
     0
@@ -214,7 +214,7 @@ def spent_in(folder: Path) -> Spending:
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:
-    """Add a line; a kill may have cut the last one short, which is then ended first."""
+    """Append a line; if a crash has truncated the last line, start a new one first."""
     with file.open("ab") as out:
         begins = out.tell() == 0 or _ends_whole(file)
         out.write(("" if begins else "\n").encode() + line.encode() + b"\n")
@@ -230,7 +230,7 @@ def _ends_whole(file: Path) -> bool:
 
 
 def _events(file: Path | None) -> Iterator[dict[str, Any]]:
-    """The events of a file, without a line that a kill has cut short."""
+    """The events of a file, without a line truncated by a crash."""
     if file is None or not file.is_file():
         return
     for line in file.read_bytes().splitlines():

@@ -1,8 +1,8 @@
-"""The only place where a query is counted.
+"""Count directions and evaluations, and enforce the budget.
 
-A direction is one uᵢ along which the function is probed; an evaluation is one call of f. The paper
-charges directions; a simulator's owner pays evaluations. Both are counted always, and ``count``
-says which one the budget limits.
+A direction is one uᵢ along which a difference is taken; an evaluation is one call of f. The paper
+counts directions, while users pay for evaluations. Both are always counted; ``count`` says which of
+them the budget limits.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ COUNTS = (DIRECTIONS, EVALUATIONS)
 
 @dataclass(frozen=True)
 class Ledger:
-    """What one replicate has used so far."""
+    """Counters of one replicate."""
 
     queries: int = 0
     """Directions probed."""
     evaluations: int = 0
     """Calls of f that were charged."""
     monitored: int = 0
-    """Calls of f that only looked at the loss, and were not charged."""
+    """Calls of f that monitored the loss and were not charged."""
 
     def spent(self, count: str) -> int:
-        """What was taken from a budget in the unit of ``count``."""
+        """The spent budget in the unit of ``count``."""
         return self.queries if count == DIRECTIONS else self.evaluations
 
     def charge(self, queries: int, evaluations: int) -> Ledger:
@@ -45,7 +45,7 @@ class Ledger:
         return cls(*totals)
 
     def monitor(self, looks: int = 1) -> Ledger:
-        """The ledger after so many looks at the loss."""
+        """The ledger after uncharged evaluations."""
         return Ledger(self.queries, self.evaluations, self.monitored + looks)
 
 
@@ -67,21 +67,21 @@ class Budget:
         one_of("count", self.count, COUNTS)
 
     def cost(self, q: int) -> int:
-        """What a step with q directions takes from the limit."""
+        """The cost of a step with q directions, in the unit of ``count``."""
         return q if self.count == DIRECTIONS else self.difference.evaluations(q)
 
     def spent(self, ledger: Ledger) -> int:
-        """What has been taken from the limit."""
+        """The spent budget."""
         return ledger.spent(self.count)
 
     def block(self, ledger: Ledger, q: int) -> int:
-        """The size of the next block: q, or what is left of the limit, or 0 for nothing."""
+        """The size of the next block: q, or as many as the remaining budget covers, maybe 0."""
         left = self.limit - self.spent(ledger)
         most = left if self.count == DIRECTIONS else self.difference.affordable(left)
         return max(0, min(q, most))
 
     def require(self, needed: int, what: str) -> None:
-        """Refuse a limit that does not cover even the beginning of a run."""
+        """Raise an error if the budget does not cover the beginning of a run."""
         if self.limit < needed:
             raise ConfigError(
                 f"budget must cover {what}: that needs {needed} {self.count}, "

@@ -1,7 +1,7 @@
-"""Wall time of a run, for its curve: what was spent is one axis, how long it took the other.
+"""Wall time of a run, for the time axis of its curve.
 
-Seconds are no part of what a run computes: a run that is resumed, or run again, differs in nothing
-else. Curves carry them where somebody measures.
+Wall time does not influence the computation: two runs of one configuration differ in nothing else.
+Curves have it only if it is measured by ``timed``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ELAPSED: ContextVar[Callable[[], float] | None] = ContextVar("zotune_elapsed", 
 
 @contextmanager
 def timed(before: float = 0.0) -> Iterator[Callable[[], float]]:
-    """Let curve points carry the seconds since here, with those of earlier sessions.
+    """Measure wall time for curve points, in addition to the ``before`` seconds of earlier parts.
 
     >>> with timed(before=60.0) as elapsed:
     ...     60.0 <= elapsed() < 120.0, seconds() is not None
@@ -39,6 +39,6 @@ def timed(before: float = 0.0) -> Iterator[Callable[[], float]]:
 
 
 def seconds() -> float | None:
-    """Seconds of the run by now; None where nobody measures."""
+    """Seconds since the start of the run; None if time is not measured."""
     elapsed = _ELAPSED.get()
     return None if elapsed is None else round(elapsed(), 3)

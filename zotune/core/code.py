@@ -1,4 +1,4 @@
-"""What a function does, as a short hash that is the same in every process; and what it takes."""
+"""Inspect functions: a hash of the code that is the same in every process, and the signature."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def code_of(target: Any) -> str:
 
 
 def _inside(code: CodeType) -> Iterator[str]:
-    """What a function does: its instructions, constants and names, and those of functions in it."""
+    """Instructions, constants and names of a function and of the functions defined in it."""
     yield from (code.co_code.hex(), repr(code.co_names))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _inside(constant)
         elif isinstance(constant, frozenset):
-            yield repr(sorted(map(repr, constant)))  # its own order differs between processes
+            yield repr(sorted(map(repr, constant)))  # the order of a set differs between processes
         else:
             yield repr(constant)
 
 
 def refusal(fn: Callable[..., Any], count: int) -> str:
-    """Why a function cannot be called with so many arguments; empty where it can, or may.
+    """Why a function cannot be called with ``count`` arguments; empty if it can or is unknown.
 
     >>> refusal(lambda x, data: 0, 1), refusal(lambda x, scale=2: 0, 1)
     ("missing a required argument: 'data'", '')
@@ -40,6 +40,6 @@ def refusal(fn: Callable[..., Any], count: int) -> str:
         inspect.signature(fn).bind(*range(count))
     except TypeError as error:
         return str(error)
-    except ValueError:  # a builtin that does not say
+    except ValueError:  # a builtin without a signature
         pass
     return ""

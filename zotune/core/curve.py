@@ -1,7 +1,7 @@
-"""What is known of a run at one moment, and its curve against spent budget, on one grid for all q.
+"""Observations of a run, and its curve against spent budget, on the same grid for all q.
 
-An observation is counters and a dictionary of tensors, one number a replicate. Rows, curves, files
-and reports follow from it: a metric that an iterate adds to the dictionary arrives everywhere.
+An observation has counters and a dictionary of tensors with one number per replicate. Result rows,
+curves, files and reports are made from it, so a metric that an iterate adds appears in all of them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from zotune.core.names import EXHAUSTED, RUNNING, STOPPED
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
 LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
 KNOWN = ("loss", "best_loss", "diverged", "grad_norm2", "average_loss")
-"""Tensors that every row has a place for."""
+"""Tensors that have a key in every row."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What is known of all replicates after one step."""
+    """Counters and metrics of all replicates after one step."""
 
     queries: int
     evaluations: int
     monitored: int
     steps: int
     q: int
-    """Of the last block, 0 before the first."""
+    """Size of the last block, 0 before the first."""
     spent: int
     tensors: Mapping[str, Tensor]
-    """By name, (replicates,) each; NaN where a metric is not known."""
+    """Metrics by name, (replicates,) each; NaN if not known."""
 
     def row(self, status: str, minimum: float | None) -> dict[str, Any]:
-        """The observation as a result row; means over replicates, None where not known."""
+        """The observation as a result row: means over replicates, None if not known."""
         loss = _mean(self.tensors[LOSS])
         row: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         row |= {
@@ -54,13 +54,13 @@ class Observation:
         }
         extras = sorted(self.tensors.keys() - set(KNOWN))
         row |= {name: _mean(self.tensors[name]) for name in extras}
-        if SECONDS in extras:  # when the last of the replicates was there
+        if SECONDS in extras:  # the time of the last replicate, not the mean
             row[SECONDS] = float(self.tensors[SECONDS].max())
         return row
 
 
 def _mean(values: Tensor | None) -> float | None:
-    """The mean, without overflow where single values are near the largest number."""
+    """The mean, without overflow if values are close to the largest number."""
     if values is None or values.numel() == 0:
         return None
     mean = float((values / len(values)).sum())
@@ -76,19 +76,19 @@ def _spread(values: Tensor) -> float:
 
 
 def above(loss: float, start: float) -> str:
-    """A remark on a run that has ended above its start; nothing on others."""
+    """A remark if a run has ended above its start; else empty."""
     return f" above its start's {start:.6g}" if loss > start else ""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Observations at the steps that the grid refers to, in their order."""
+    """Observations in order, at the steps that the grid needs."""
 
     seen: tuple[Observation, ...] = ()
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Curve:
-        """The curve that ``stacked`` was made of."""
+        """The inverse of ``stacked``."""
         metrics = [name for name in tensors if name != "counters"]
         counters = tensors["counters"].tolist()
         return cls(
@@ -102,7 +102,7 @@ class Curve:
         )
 
     def stacked(self) -> dict[str, Tensor]:
-        """Counters, and every tensor of all observations below each other, for a file."""
+        """Counters and metrics of all observations, stacked for a file."""
         counters = [[getattr(one, name) for name in COUNTERS] for one in self.seen]
         metrics = self._names()
         shaped = torch.tensor(counters, dtype=torch.int64).view(len(counters), len(COUNTERS))
@@ -111,7 +111,7 @@ class Curve:
         }
 
     def _names(self) -> list[str]:
-        """Tensors that all observations have; seconds were not measured from the start of some."""
+        """Metrics that all observations have; seconds may be missing in early ones."""
         names = self.seen[0].tensors if self.seen else {}
         return [name for name in names if all(name in one.tensors for one in self.seen)]
 
@@ -124,7 +124,7 @@ class Curve:
         return self.seen[-1].spent if self.seen else -1
 
     def append(self, seen: Observation) -> Curve:
-        """The curve with one more observation, in place of one at the same spent budget."""
+        """The curve with one more observation, which replaces one at the same spent budget."""
         before = self.seen[:-1] if self.last_spent == seen.spent else self.seen
         return Curve((*before, _with_seconds(seen)))
 
@@ -141,7 +141,7 @@ class Curve:
 
 
 def _with_seconds(seen: Observation) -> Observation:
-    """The observation with the wall time of the run, where somebody measures it."""
+    """The observation with the wall time of the run, if it is measured."""
     now = seconds()
     if now is None:
         return seen
@@ -150,7 +150,7 @@ def _with_seconds(seen: Observation) -> Observation:
 
 
 def together(observations: Sequence[Observation]) -> Observation:
-    """One observation of replicates that were observed apart; counters are means, rounded down."""
+    """Merge the observations of several lanes; counters are means, rounded down."""
     if len(observations) == 1:
         return observations[0]
     n = len(observations)
@@ -169,18 +169,18 @@ def rows_on_grid(
     minimum: float | None,
     after: int = -1,
 ) -> list[dict[str, Any]]:
-    """Result rows on the grid past ``after``, with each replicate's last observation at or before.
+    """Result rows at grid points after ``after``, each with the last observation up to that point.
 
-    A point that the run has reached but not left is final only when the run has ended. The end is
-    the next point of the grid, or the budget if only a rest could not be spent.
+    The row at the current spent budget is final only if the run has ended. The end is at the next
+    point of the grid, or at the budget if only a remainder could not be spent.
 
     Args:
-        curves: of all groups of replicates.
+        curves: the curves of all lanes.
         grid: spent budgets.
-        spent: by the run; by the one behind where groups differ.
-        status: of the run.
-        minimum: the objective's lowest value, where it is known.
-        after: rows at or before it are left out.
+        spent: the spent budget of the run, or of its slowest lane.
+        status: the status of the run.
+        minimum: the minimum of the objective, if it is known.
+        after: rows up to this budget are left out.
     """
     if status == RUNNING:
         end = spent - 1

@@ -1,4 +1,4 @@
-"""Directional differences v from function values, and what they cost.
+"""Directional differences v from function values, and their costs.
 
 Forward: vᵢ = (f(x + mu uᵢ) − f(x)) / mu, with q + 1 evaluations a step; biased by (mu/2) uᵢᵀHuᵢ.
 Central: vᵢ = (f(x + mu uᵢ) − f(x − mu uᵢ)) / 2mu, with 2q evaluations; biased by O(mu²).
@@ -20,21 +20,21 @@ FORWARD, CENTRAL = "forward", "central"
 
 @dataclass(frozen=True)
 class Difference:
-    """How a block of directions is turned into evaluations and back."""
+    """A difference scheme: its evaluations and its quotients."""
 
     name: str
     formula: str
     per_direction: int
-    """Evaluations that each direction costs."""
+    """Evaluations per direction."""
     per_step: int
-    """Evaluations that each step costs besides."""
+    """Additional evaluations per step."""
 
     def evaluations(self, q: int) -> int:
         """Evaluations of one step with q directions."""
         return self.per_direction * q + self.per_step
 
     def affordable(self, evaluations: int) -> int:
-        """The most directions that a step can have within so many evaluations."""
+        """The largest number of directions for so many evaluations."""
         return max(0, (evaluations - self.per_step) // self.per_direction)
 
     @property
@@ -44,11 +44,11 @@ class Difference:
 
     @property
     def signs(self) -> tuple[float, ...]:
-        """On which sides of x a direction is probed."""
+        """The signs of mu at which each direction is evaluated."""
         return (1.0, -1.0)[: self.per_direction]
 
     def columns(self, queries: range, q: int) -> list[slice]:
-        """Where directions ``queries`` of q stand among a step's values, a slice a side."""
+        """The columns of directions ``queries`` among a step's values, one slice per sign."""
         firsts = [self.per_step + side * q for side in range(self.per_direction)]
         return [slice(first + queries.start, first + queries.stop) for first in firsts]
 
@@ -80,9 +80,8 @@ def get_difference(name: str) -> Difference:
 
 
 def default_mu(dtype: torch.dtype, difference: str) -> float:
-    """The radius that balances rounding and curvature, for directions of norm √d.
+    """The mu that balances rounding and curvature errors, for directions of norm √d.
 
-    Central differences have no curvature error of the first order, and can afford a larger one
-    where rounding is coarse.
+    Central differences have no first-order curvature error, and allow a larger mu in coarse dtypes.
     """
     return _MU[str(dtype).removeprefix("torch.")][difference]

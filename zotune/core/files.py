@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced and renamed."""
+"""Atomic writes: to a temporary file in the same folder, which is synced and renamed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to; a crash at any moment leaves the old file or the new one."""
+    """Open a file for an atomic write; a crash leaves either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -25,7 +25,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Write a file that is whole or not there."""
+    """Write a file atomically."""
     with written_whole(path) as file:
         file.write(content)
     return path

@@ -1,4 +1,4 @@
-"""Folders that we write into: tried before the work is done, and kept from other users."""
+"""Check output folders before the work starts, and create private temporary folders."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from zotune.errors import ConfigError
 
 SOCKET_PATH = 103
-"""The longest path of a socket on any system that we know."""
+"""Maximum length of a socket's path that all systems support."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ACCESS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def require_writable(folder: Path, option: str = "-o") -> None:
-    """Refuse a folder that cannot be made or written to; one that was not there is not left there.
+    """Raise an error if a folder cannot be created or written to; a created one is removed again.
 
     Args:
-        folder: where files will go.
-        option: by which another is chosen.
+        folder: the output folder.
+        option: the option to choose another one, for the message.
     """
     new: list[Path] = []
     probe = folder / f".probe.{os.getpid()}"
@@ -42,7 +42,7 @@ def require_writable(folder: Path, option: str = "-o") -> None:
 
 
 def from_here(path: Path) -> Path:
-    """A path as short as it can be typed here: relative, if it is below this folder.
+    """The path relative to the current folder if it is inside it; else unchanged.
 
     >>> from_here(Path.cwd() / "results" / "mine"), from_here(Path("/elsewhere"))
     (PosixPath('results/mine'), PosixPath('/elsewhere'))
@@ -52,10 +52,10 @@ def from_here(path: Path) -> Path:
 
 
 def written_by_others(folder: Path) -> Path | None:
-    """What in a folder another user owns or may write to; None if there is nothing.
+    """A path in a folder that another user owns or may write to; None if there is none.
 
-    A folder that only its owner can enter is not looked through. The owner is who a new file here
-    belongs to: some network file systems give root another name.
+    A folder that only its owner can enter is not searched. Our user id is taken from a new file in
+    the folder, because some network file systems map root to another user.
     """
     with tempfile.TemporaryFile(dir=folder) as new:
         us = os.fstat(new.fileno()).st_uid
@@ -74,7 +74,7 @@ def private_folder(room: int = 0) -> Path:
     """A folder for temporary files that other users can neither read nor replace.
 
     Args:
-        room: bytes that the path of a socket in it needs after the folder's own.
+        room: bytes to leave for the rest of the path of a socket in it.
     """
     base = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     folder = Path(base) / f"zotune-{os.getuid()}"

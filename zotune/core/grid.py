@@ -1,11 +1,11 @@
-"""The points of the budget at which curves are recorded."""
+"""The grid of spent budgets at which curves are recorded."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
 GRID_POINTS = 320
-"""The most points that MLflow's charts ask for."""
+"""Maximum number of points that MLflow's charts request."""
 
 
 def budget_grid(budget: int, points: int = GRID_POINTS) -> list[int]:
@@ -15,7 +15,7 @@ def budget_grid(budget: int, points: int = GRID_POINTS) -> list[int]:
 
 
 def next_point(grid: list[int], spent: int) -> int:
-    """The first point at or after so much; there is one until the budget is spent."""
+    """The first grid point at or after the spent budget."""
     return grid[bisect_left(grid, spent)]
 
 

@@ -1,4 +1,4 @@
-"""Names that cross a process or a file; each stands here and nowhere else."""
+"""Names that are shared between processes or written to files; defined here only."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import re
 RUNNING, EXHAUSTED, DIVERGED, STOPPED = "running", "exhausted", "diverged", "stopped"
 """Statuses of a run."""
 OUT_OF_TIME = "out of time"
-"""The status of a trial that had so much wall time and no more."""
+"""The status of a trial whose time limit was reached."""
 COMPLETE = (EXHAUSTED, DIVERGED, OUT_OF_TIME)
-"""Statuses of runs that came to the end that they were given."""
+"""Statuses of runs that have ended regularly."""
 INTERRUPTED, FINISHED = "interrupted", "finished"
 """Further states of a launch or a trial."""
 FAILED, STOPPED_EARLY = "failed", "stopped early"
 """Further states of a trial: an error ended it, or a scheduler or a stopper did."""
 
 STATE_FILE, SCALARS_FILE = "state.safetensors", "scalars.json"
-"""In the folder of a checkpoint: the state, and the scalar log of a model's run."""
+"""Files of a checkpoint: the state, and the scalar log of a model's run."""
 STUDY_FILE, LAUNCH_FILE = "study.yaml", "launch.json"
-"""In the folder of a launch: the study as it was run, and what became of it."""
+"""Files of a launch: the study as it was run, and the status of the launch."""
 CONTINUES = "continues"
-"""In the second of them: the id of the launch that this one goes on from."""
+"""Key in ``LAUNCH_FILE``: the id of the launch that this one continues."""
 ACCOUNT_FILE = "spent.jsonl"
-"""In the folder of a launch, too: what every trial has reserved and spent."""
+"""File of a launch: the budget that every trial has reserved and spent."""
 BEST_POINT_FILE = "best-point.safetensors"
-"""There too, after a race: the checkpoint that has the best point of all."""
+"""File of a launch after a race: the checkpoint with the best point of all trials."""
 
 CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
-"""Row keys, of all replicates together: what was spent by now, and before this report; how often
-the loss was only looked at."""
+"""Row keys, totals over all replicates: spent budget now, and at the start of this report's part;
+number of uncharged evaluations."""
 CURVE_KEY = "_zotune_curve"
-"""The private key under which a row carries its curve points, for callbacks to take out."""
+"""Private row key of the curve points, which callbacks remove from the row."""
 ROW_KEYS = frozenset(
     [
         "queries",
@@ -67,13 +67,13 @@ ROW_KEYS = frozenset(
         LOOKED,
     ]
 )
-"""Columns of a result row that metrics of the user's may not take."""
+"""Columns of a result row, which are not allowed as names of user metrics."""
 LOG10_ETA = "log10_eta"
-"""Among the last values of a run whose step was searched: its logarithm, for linear axes."""
+"""Final value of a run with a tuned eta: its logarithm, for linear axes."""
 LOSSES_KEY = "losses"
-"""In the last point of a curve: the loss of each replicate."""
+"""Key in the last point of a curve: the loss of each replicate."""
 MINIMUM_KEY, GAMMA_KEY = "minimum", "gamma"
-"""Beside it: the objective's lowest value and its strong convexity, where they are known."""
+"""Further keys there: the minimum of the objective and its strong convexity, if known."""
 
 STATUS_TAG, ERROR_TAG, TRIAL_TAG = "zotune.status", "zotune.error", "zotune.trial_id"
 LAUNCH_TAG, FINAL_LOSSES_TAG = "zotune.launch_id", "zotune.final_losses"
@@ -82,10 +82,10 @@ SPENT_TAG, POINT_TAG, KIND_TAG = "zotune.spent", "zotune.point", "zotune.kind"
 GROUP_TAG, LAUNCH_GROUP_TAG = "zotune.group", "zotune.group_of_launch"
 ESTIMATED_TAG, NONFINITE_TAG, TRIALS_TAG = "zotune.L_estimated", "zotune.nonfinite", "zotune.trials"
 NOW_TAG = "zotune.now."
-"""Tags of a run in MLflow; the last is followed by the name of a param that has changed."""
+"""Tags of a run in MLflow; the last is a prefix of the name of a changed param."""
 OF_TRIAL, OF_LAUNCH = "trial", "summary"
-"""Values of ``KIND_TAG``: the run of a trial, and the one of a launch."""
+"""Values of ``KIND_TAG``: the run of a trial, and the summary run of a launch."""
 FINAL = "final_"
-"""What the names of a run's last values in MLflow begin with."""
+"""Prefix of the final values of a run in MLflow."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-"""What MLflow calls its runs."""
+"""Pattern of MLflow's run ids."""

@@ -1,4 +1,4 @@
-"""How results draw themselves. What draws them stands above them, and is provided from there."""
+"""Plotting for results without importing upwards: the reporting package registers its module."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _load: list[Callable[[], Any]] = []
 
 
 def provide_pictures(load: Callable[[], Any]) -> None:
-    """Say what imports the module that draws, when the first picture is asked for."""
+    """Register the function that imports the plotting module, called at the first plot."""
     _load[:] = [load]
 
 
 def pictures() -> Any:
-    """The module that draws runs and studies."""
+    """The plotting module."""
     return _load[0]()

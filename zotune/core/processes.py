@@ -1,9 +1,9 @@
-"""Signals that stop a command, and child processes that never outlive it.
+"""Signal handling, and child processes that never outlive this process.
 
-``supervised`` starts a command under a supervisor: this file, run as a script by a process of its
-own, which needs nothing but the standard library. The supervisor holds the reading end of a pipe
-whose writing end only we have. When we close it, or when we die, however that happens, the
-supervisor ends the command and everything that the command has started.
+``supervised`` starts a command under a supervisor process. The supervisor runs this file as a
+script and needs only the standard library. It holds the reading end of a pipe whose writing end
+only we have. When we close the pipe or die for any reason, the supervisor terminates the command
+and all of its descendants.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a request to end, a terminal that was closed."""
+"""Ctrl-C, termination, and hangup of the terminal."""
 GRACE = 4.0
-"""Seconds that processes have to end by themselves before they are killed."""
+"""Seconds between SIGTERM and SIGKILL."""
 POLL = 0.05
 PR_SET_CHILD_SUBREAPER = 36
 Handler = Callable[[int, FrameType | None], None]
@@ -37,19 +37,19 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.number = 0
-        """The first signal that came; 0 for none."""
+        """The first signal that was received; 0 for none."""
         self.listen: Callable[[], None] = lambda: None
-        """Sets the handlers again, after somebody else (Ray, when it starts) has set others."""
+        """Installs the handlers again, after other code (such as Ray) has replaced them."""
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt after a signal: Python drops one that came in a destructor."""
+        """Raise KeyboardInterrupt after a signal; Python drops those raised in destructors."""
         if self.number:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def stoppable() -> Iterator[Interrupt]:
-    """Let each of the signals raise KeyboardInterrupt, as Ctrl-C does."""
+    """Make each of the signals raise KeyboardInterrupt, as Ctrl-C does."""
     stop = Interrupt()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -62,10 +62,10 @@ def stoppable() -> Iterator[Interrupt]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Hold the signals back until the context ends; they are handled then.
+    """Defer the signals until the context ends.
 
-    A mask would not do: the system hands the signal to another thread (of a numerical library,
-    say), and Python handles it in the main one at once.
+    A signal mask is not enough: the system may deliver the signal to another thread (of a numerical
+    library, say), and Python then handles it in the main thread at once.
     """
     held: list[int] = []
     with handled(lambda number, frame: held.append(number)):
@@ -76,9 +76,9 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def unwrapped_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt where Python 3.11 has wrapped one into a RuntimeError.
+    """Raise KeyboardInterrupt if Python 3.11 has wrapped one in a RuntimeError.
 
-    It does so where a class is created, as imports do, and a ``__set_name__`` is interrupted.
+    This happens if a ``__set_name__`` is interrupted while a class is created, as in imports.
     """
     try:
         yield
@@ -90,12 +90,12 @@ def unwrapped_interrupts() -> Iterator[None]:
 
 @contextmanager
 def handled(handler: Handler) -> Iterator[Callable[[], None]]:
-    """Handle the signals in the main thread; elsewhere nothing changes.
+    """Install a signal handler; does nothing outside of the main thread.
 
     Signals that this process was started to ignore (``nohup``) stay ignored.
 
     Yields:
-        A function that sets the handlers again.
+        A function that installs the handler again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -127,9 +127,9 @@ def handled(handler: Handler) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _sent_again(came: Sequence[int]) -> Iterator[None]:
-    """Send the last signal that came again where Python drops the KeyboardInterrupt it raises.
+    """Resend the last signal if Python has dropped its KeyboardInterrupt.
 
-    It does so in destructors and in callbacks of weak references, which every import has.
+    This happens in destructors and in callbacks of weak references, which every import has.
     """
     before, waiting = sys.unraisablehook, list[threading.Timer]()
 
@@ -152,7 +152,7 @@ def _sent_again(came: Sequence[int]) -> Iterator[None]:
 
 
 def _leave_lost_terminal() -> None:
-    """Print to nowhere from now on if the terminal has gone: writing to it would raise."""
+    """Redirect output to the null device if the terminal is gone: writing to it would raise."""
     for descriptor in (1, 2):
         try:
             termios.tcgetattr(descriptor)
@@ -172,17 +172,17 @@ def supervised(
     stdout: int = subprocess.DEVNULL,
     stderr: int | None = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that runs until the context or this process ends, and everything it starts.
+    """Run a command and all of its descendants until the context or this process ends.
 
     Args:
         command: the program, as a path, and its arguments.
-        env: its environment; ours unless given.
-        cwd: its folder; ours unless given.
-        stdout: as ``subprocess`` takes it; nowhere unless given.
+        env: its environment; default: ours.
+        cwd: its working folder; default: ours.
+        stdout: as for ``subprocess``; default: the null device.
         stderr: the same.
 
     Yields:
-        The supervisor, which ends when the command does, with its exit code.
+        The supervisor process, which ends with the command and has its exit code.
     """
     reading, writing = os.pipe()
     process = None
@@ -206,14 +206,14 @@ def supervised(
 
 
 def supervise(lifeline: int, command: Sequence[str]) -> int:
-    """Run a command until it ends or the lifeline is closed; end all that it started.
+    """Run a command until it ends or the pipe is closed; then end all of its descendants.
 
     Returns:
         The command's exit code; 128 and the number of the signal that ended it.
     """
     _adopt_orphans()
     os.set_inheritable(lifeline, False)
-    usual = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores
+    usual = [signal.SIGPIPE, signal.SIGXFSZ]  # signals that Python ignores
     group = os.posix_spawn(command[0], list(command), os.environ, setsid=True, setsigdef=usual)
 
     def end(*_: object) -> None:
@@ -224,12 +224,12 @@ def supervise(lifeline: int, command: Sequence[str]) -> int:
     threading.Thread(target=_when_closed, args=(lifeline, end), daemon=True).start()
     code = _exit_code(group)
     _end_children()
-    _signal_group(group, signal.SIGKILL)  # where orphans are not ours
+    _signal_group(group, signal.SIGKILL)  # for systems where we cannot adopt orphans
     return code if code >= 0 else 128 - code
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, where the system can do so."""
+    """Become the parent of orphaned descendants, if the system supports it (a subreaper)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -241,7 +241,7 @@ def _when_closed(lifeline: int, then: Callable[[], None]) -> None:
 
 
 def _exit_code(child: int) -> int:
-    """Wait for the child, and for all orphans that end before it."""
+    """Wait for the child, and reap orphans that end before it."""
     while True:
         ended, status = os.wait()
         if ended == child:
@@ -249,7 +249,7 @@ def _exit_code(child: int) -> int:
 
 
 def _end_group(group: int) -> None:
-    """Ask a process group to end, and kill what is left of it after a while."""
+    """Terminate a process group; kill the rest after ``GRACE`` seconds."""
     _signal_group(group, signal.SIGTERM)
     time.sleep(GRACE)
     _signal_group(group, signal.SIGKILL)
@@ -261,7 +261,7 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _reaped() -> bool:
-    """Reap every child that has ended; whether none is left."""
+    """Reap every child that has ended; return whether none is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -271,7 +271,7 @@ def _reaped() -> bool:
 
 
 def _end_children() -> None:
-    """Ask adopted orphans to end, and those whom their deaths orphan; kill them after a while."""
+    """Terminate all adopted orphans, including later ones; kill them after ``GRACE`` seconds."""
     asked: set[int] = set()
     deadline = time.monotonic() + GRACE
     while not _reaped():
@@ -287,31 +287,31 @@ def _end_children() -> None:
 
 @dataclass(frozen=True)
 class Process:
-    """A process, told apart from a later one with the same number."""
+    """A process, identified by its number and its start time, as numbers are reused."""
 
     number: int
     parent: int = field(compare=False)
-    """It changes where a parent ends."""
+    """The number of its parent; not compared, as it changes if the parent ends."""
     began: int
-    """In the system's ticks."""
+    """Start time in system ticks."""
 
     @property
     def program(self) -> str:
-        """The name of the file that it runs; nothing if it has ended."""
+        """The name of its executable; empty if it has ended."""
         with suppress(OSError):
             command = Path(f"/proc/{self.number}/cmdline").read_bytes()
             return Path(os.fsdecode(command.partition(b"\0")[0])).name
         return ""
 
     def kill(self) -> None:
-        """End it at once, unless it has ended."""
+        """Kill it, unless it has ended."""
         with suppress(OSError):
             if _read(self.number) == self:
                 os.kill(self.number, signal.SIGKILL)
 
 
 def processes() -> list[Process]:
-    """All processes of the machine; none where there is no ``/proc``."""
+    """All processes of the machine; none if there is no ``/proc``."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -325,12 +325,12 @@ def _read(number: int) -> Process:
 
 
 def children() -> list[Process]:
-    """Processes whose parent we are."""
+    """Our child processes."""
     return [process for process in processes() if process.parent == os.getpid()]
 
 
 def descendants(ancestors: Iterable[Process]) -> list[Process]:
-    """These processes and all that they have started."""
+    """These processes and all of their descendants."""
     everything, found, new = processes(), list[Process](), list(ancestors)
     while new:
         found += new

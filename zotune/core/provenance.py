@@ -1,4 +1,4 @@
-"""What a record was made with: versions, the machine, threads, and the code of the objective."""
+"""Provenance of a record: versions, machine, threads, and a hash of the objective's code."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _versions() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Packages, Python and the machine; torch is not imported for it."""
+    """Versions of packages and Python, and the machine; does not import torch."""
     return dict(_versions())
 
 
 def provenance(objective: Any) -> dict[str, str]:
-    """What the bits of a run depend on beside its configuration.
+    """Everything besides the configuration that the exact bits of a run depend on.
 
-    ``threads`` and ``cpu_capability`` (such as AVX512) decide in which order torch adds;
-    ``code`` is a short hash of what the objective does, the same in every process.
+    ``threads`` and ``cpu_capability`` (such as AVX512) determine torch's order of summation;
+    ``code`` is a short hash of the objective's code, the same in every process.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Which result is the best, by one rule for all who ask, and what is to be said of it."""
+"""The one rule for the best result, used by all commands and reports, and remarks on results."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from math import inf
 from zotune.core.names import DIVERGED
 
 ABOVE = "above its start"
-"""Said of a run that has made it worse."""
+"""Remark on a run whose final loss is above its start."""
 
 
 def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float, float]:
-    """The sort key of a result: the best is the lowest.
+    """The sort key of a result; the lowest is the best.
 
-    The lowest final loss is the best, whether its trial had all of its budget or was stopped; of
-    equal ones the one that spent less. A diverged one comes after all others.
+    The lowest final loss is the best, whether its trial has spent its budget or was stopped. Among
+    equal losses, the least spent budget is the best. Diverged results come after all others.
 
     >>> results = [("exhausted", 2.0, 9), ("stopped early", 1.0, 4), ("diverged", 0.5, 3)]
     >>> sorted(results, key=lambda result: rank(*result))[0]
@@ -26,12 +26,12 @@ def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float
 def remarks(
     loss: float | None, start: float | None, estimated_smoothness: float | None = None
 ) -> list[str]:
-    """That a run ends above its start, and that its step is not the theory's.
+    """Remarks on a result: it ends above its start, or its L was estimated.
 
     Args:
-        loss: at its end.
-        start: the loss before its first step.
-        estimated_smoothness: the L that the step was divided by, if it was estimated.
+        loss: the final loss.
+        start: the loss before the first step.
+        estimated_smoothness: the L of the step, if it was estimated.
 
     >>> remarks(2.0, 1.0, 0.44)
     ['above its start', 'L estimated (0.44)']

@@ -1,4 +1,4 @@
-"""Nested settings by joined names, and as people read them."""
+"""Nested settings as dotted names, and as short labels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 PROBLEM = "problem."
-"""What the names of a problem's options begin with."""
+"""Prefix of the dotted names of a problem's options."""
 
 
 def flat(nested: Mapping[str, Any], separator: str = ".") -> Iterator[tuple[str, Any]]:
-    """Values by the keys that lead to them, joined.
+    """Pairs of dotted name and value.
 
     >>> dict(flat({"q": 10, "problem": {"name": "quadratic", "dim": 50}}))
     {'q': 10, 'problem.name': 'quadratic', 'problem.dim': 50}
@@ -35,14 +35,14 @@ def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]
 
 
 def setting(config: Any, key: str) -> Any:
-    """What ``place`` has put there, by its dotted name; None where there is nothing."""
+    """A value by its dotted name (the inverse of ``place``); None if it is missing."""
     for part in key.split("."):
         config = config.get(part) if isinstance(config, Mapping) else None
     return config
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """Settings for a person, an estimator and an update by their names alone.
+    """Settings as a readable label; estimator and update are shown by name alone.
 
     >>> label({"q": 10, "estimator": "avg", "eta": 2.0, "update": "adam"})
     'avg q=10 eta=2 adam'
@@ -57,7 +57,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in few characters; a rule by its name."""
+    """A value in a few characters; a rule is shown by its name."""
     if isinstance(value, Mapping) and "rule" in value:
         return str(value["rule"])
     return f"{value:.4g}" if isinstance(value, float) else str(value)

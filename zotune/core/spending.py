@@ -1,7 +1,7 @@
-"""What a study spent in all: the price of its tuning.
+"""The total budget that a study has spent, over all of its trials.
 
-The account of a launch (``core.account``) knows it exactly. Records in MLflow have the last rows of
-trials; their sum is the same, except where trials have gone on from each other's checkpoints.
+The account of a launch (``core.account``) has the exact numbers. Records in MLflow have only the
+last rows of trials; their sum is the same unless trials continued from each other's checkpoints.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ class Spending:
 
     trials: int
     charged: int
-    """In the unit of ``count``: what budgets are made of."""
+    """Spent budget in the unit of ``count``."""
     evaluations: int
-    """Calls of the objective that were charged; 0 where they are not known."""
+    """Charged calls of the objective; 0 if not known."""
     monitored: int
-    """Calls that only looked at the loss, and were not charged."""
+    """Calls that monitored the loss and were not charged."""
     repeated: int
-    """Charged once and made again after a kill, as far as it was reported; in the unit of count."""
+    """Budget that was spent again after a crash and not charged again, as far as reported."""
     count: str = ""
     reserved: int = 0
-    """What trials may spend before their next report."""
+    """Budget that trials may spend before their next report."""
     before: int = 0
-    """Charged by the launch that this one goes on from."""
+    """Budget charged by the launch that this one continues."""
     total: int | None = None
-    """What all trials together may spend; None: no limit."""
+    """Total budget of all trials; None: no limit."""
 
     @property
     def left(self) -> int | None:
-        """What may still be spent; None: no limit."""
+        """Remaining budget; None: no limit."""
         return None if self.total is None else self.total - self.before - self.charged
 
     def with_calls(self, rows: Spending) -> Spending:
-        """The same with what rows alone tell: how often the objective was called."""
-        if not self.trials:  # no account was kept, as by an older zotune
+        """The same with the number of calls of the objective, which only rows have."""
+        if not self.trials:  # an older zotune has kept no account
             return rows
         return replace(self, evaluations=rows.evaluations, count=rows.count)
 
     def as_record(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """All fields as plain values."""
         return asdict(self) | {"left": self.left}
 
     @classmethod
@@ -79,7 +79,7 @@ class Spending:
 
 
 def _whole(value: Any, unless: int = 0) -> int:
-    """A whole number, also from text; trainables of others may report anything by that name."""
+    """An integer, also from text; other trainables may report anything under this name."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -87,10 +87,10 @@ def _whole(value: Any, unless: int = 0) -> int:
 
 
 def repeated(reports: Iterable[int]) -> int:
-    """What was made again, by the spent budgets of a trial's reports in their order.
+    """The repeated part of the budget, from the spent budgets of a trial's reports in order.
 
-    A trial that goes on from a checkpoint reports some of its budget a second time. What a killed
-    worker had not reported is not known to anybody.
+    A trial that is resumed from a checkpoint reports some of its budget a second time. Evaluations
+    that a killed worker had not reported cannot be counted.
 
     >>> repeated([10, 20, 30, 20, 30, 40])
     20

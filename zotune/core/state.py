@@ -1,4 +1,4 @@
-"""What evolves in a run."""
+"""The state of a run: ``LaneState`` for a lane, ``State`` for all lanes."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from zotune.core.curve import Curve, Observation
 
 @dataclass(frozen=True)
 class LaneState:
-    """All that evolves for replicates that go in step; saved and loaded, they continue as before.
+    """Everything that evolves for the replicates of a lane; a checkpoint holds nothing else.
 
-    Tensors of a pure objective's run are made in torch's inference mode: clone one to change it, or
-    to differentiate by it.
+    If the objective is pure, the tensors are inference tensors of torch: clone them before changing
+    or differentiating them.
     """
 
     x: Tensor
-    """The points, (replicates, d); (replicates, 0) where x lives in a module."""
+    """The points, (replicates, d); (replicates, 0) if x is in a module."""
     steps: int
     lost: int
     """How many replicates have diverged."""
     ledger: Ledger
     loss: Tensor
-    """The last finite loss that was seen, (replicates,)."""
+    """The last known finite loss, (replicates,)."""
     start_loss: Tensor
     best_loss: Tensor
     best_x: Tensor
     """(replicates, d), or (replicates, 0)."""
     diverged: Tensor
-    """Which replicates have ended, (replicates,)."""
+    """Which replicates have diverged, (replicates,)."""
     inverse_smoothness: Tensor
     """1/L, (replicates, 1): given, known or estimated; NaN if not estimated."""
     average: Tensor
-    """Weighted sum of the iterates, (replicates, d); (replicates, 0) where it is not kept."""
+    """Weighted sum of the iterates, (replicates, d); (replicates, 0) if not kept."""
     average_weight: float = 0.0
     q: int = 0
-    """Of the last block."""
+    """Size of the last block."""
     looked: int = -1
-    """Spent budget when the loss was last looked at."""
+    """Spent budget at the last uncharged evaluation of the loss."""
     slots: Mapping[str, Tensor] = field(default_factory=dict)
-    """Vectors that the update keeps, like x; those of a module's weights stand with the weights."""
+    """Vectors of the update, shaped like x; for a module they are stored with its weights."""
     memory: Mapping[str, Tensor] = field(default_factory=dict)
-    """What estimator, step and block-size rule remember, by ``<seam>.<name>``."""
+    """Memory of estimator, step rule and block-size rule, by ``<registry>.<name>``."""
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the iterate has last seen besides the loss, (replicates,) each."""
+    """Last metrics of the iterate besides the loss, (replicates,) each."""
     curve: Curve = field(default_factory=Curve)
 
     @classmethod
     def at_start(cls, own: Mapping[str, Any], unknown: Tensor, **rest: Any) -> LaneState:
-        """The state before any loss has been seen.
+        """The state before any loss is known.
 
         Args:
-            own: the fields that are the iterate's.
-            unknown: NaN for each replicate, as losses are.
-            rest: other fields that do not have their defaults.
+            own: the fields given by the iterate.
+            unknown: NaN for each replicate, with the dtype and device of losses.
+            rest: other fields that differ from their defaults.
         """
         return cls(
             **own,
@@ -75,13 +75,13 @@ class LaneState:
         )
 
     def but(self, **changes: Any) -> LaneState:
-        """This state with other values; ``replace`` takes three times as long."""
+        """This state with some fields changed; three times as fast as ``dataclasses.replace``."""
         state = object.__new__(LaneState)
         state.__dict__.update(self.__dict__, **changes)
         return state
 
     def observation(self, spent: int, tensors: Mapping[str, Tensor]) -> Observation:
-        """What is known of it now: losses, and what an iterate adds to them."""
+        """An observation of this state: losses, and the metrics of the iterate."""
         losses = {"loss": self.loss, "best_loss": self.best_loss, "diverged": self.diverged}
         return Observation(
             queries=self.ledger.queries,
@@ -96,7 +96,7 @@ class LaneState:
 
 @dataclass(frozen=True)
 class State:
-    """The states of all lanes: one for all replicates where they go in step, else one for each."""
+    """The states of all lanes: one lane for all replicates, or one for each of them."""
 
     lanes: tuple[LaneState, ...]
 
@@ -152,17 +152,17 @@ class State:
 
     @property
     def steps(self) -> int:
-        """Steps of a replicate, the mean rounded down."""
+        """Steps per replicate, the mean rounded down."""
         return sum(lane.steps for lane in self.lanes) // len(self.lanes)
 
     @property
     def ledger(self) -> Ledger:
-        """What a replicate has used, the mean rounded down."""
+        """Counters per replicate, means rounded down."""
         return Ledger.mean([lane.ledger for lane in self.lanes])
 
     @property
     def curve(self) -> Curve:
-        """The curve of the first lane; of the whole run where there is one."""
+        """The curve of the first lane, which is the whole run's if there is one lane."""
         return self.lanes[0].curve
 
     def _all(self, name: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Tensors as a safetensors file, which is whole or not there."""
+"""Write tensors to a safetensors file, atomically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Path:
-    """A safetensors file, one tensor after the other: no second copy of the weights in memory."""
+    """Write a safetensors file tensor by tensor, without a second copy of the weights in memory."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     end = 0
     for name, tensor in tensors.items():
@@ -39,6 +39,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
             flat = tensor.detach().cpu().contiguous()
-            flat = flat.as_strided((flat.numel(),), (1,))  # one number may have any stride
+            flat = flat.as_strided((flat.numel(),), (1,))  # a single number may have any stride
             flat.view(torch.uint8).numpy().tofile(file)
     return path

@@ -1,24 +1,24 @@
-"""The descent that chooses everything by itself, from values alone, behind ask and tell.
+"""The automatic method, with an ask/tell interface. ``zotune.loop.auto`` drives it.
 
-What it does follows from the dimension d, the budget and the first values:
+The method is chosen from the dimension d, the budget and the first values:
 
-- fewer than five full blocks of d + 1 evaluations: random subspaces (``subspace``); noise is looked
-  for where the first step gains far less than its differences predict;
-- otherwise the start is asked again, for noise, and f is measured over a small and a large
-  distance (``ruggedness``), on fewer coordinates where the budget covers fewer than thirty blocks
-  (``looking``). Smooth functions are descended by quasi-Newton steps with a line search
-  by values alone (``local``, ``linesearch``), in few dimensions followed by Newton's method
-  (``newton``); rugged ones are smoothed first (``smoothing``). Where a descent has converged and
-  budget is left, a wider search begins at the best point, and another descent after it;
-- functions that are rounded, to single precision say, are measured over larger distances;
-- noisy functions are descended by their kind of noise: with differences over larger distances where
-  it is mild (``filtering``), by smoothing with larger populations where it is loud, and as
-  deterministic ones with doubtful values asked again where only some values are outliers. The last
-  tenth of the budget compares the answer with the start, which is kept unless the answer is better
-  beyond doubt.
+- If the budget covers fewer than five full blocks of d + 1 evaluations, each step works in a random
+  subspace (``subspace``). Noise is tested for if the first step gains far less than predicted.
+- Otherwise the start is evaluated again, to detect noise, and f is measured over a small and a
+  large distance (``ruggedness``); on fewer coordinates if the budget covers fewer than thirty
+  blocks (``looking``). Smooth functions are minimised by quasi-Newton steps with a derivative-free
+  line search (``local``, ``linesearch``), in low dimensions followed by Newton's method
+  (``newton``). Rugged functions are smoothed first (``smoothing``). If a descent has converged
+  before the budget is spent, a wider search starts at the best point, then another descent.
+- For functions rounded to single precision or less, differences are taken over larger distances.
+- For noisy functions the method depends on the noise: differences over larger distances if it is
+  mild (``filtering``); smoothing with larger populations if it is loud; the deterministic method
+  with repeated evaluation of doubtful values if only some values are outliers. The last tenth of
+  the budget compares the result with the start, which is returned unless the result is
+  significantly better.
 
-Every value is charged, and the best point is never forgotten. A value of inf or NaN is a rejected
-point. Constants were chosen on one half of the suites of ``zotune bench blackbox``.
+Every value is charged, and the best point is never lost. A value of inf or NaN rejects the point.
+The constants were tuned on one half of the suites of ``zotune bench blackbox``.
 """
 
 from __future__ import annotations
@@ -40,31 +40,32 @@ from zotune.descent.subspace import subspace
 from zotune.descent.units import Units
 
 VERSION = 6
-"""Of the points that are asked for. Raise it with every change that asks for others: values told to
-one version mean nothing to another."""
+"""Version of the sequence of points. Raise it with every change to that sequence: values recorded
+for one version cannot be replayed by another."""
 STARTS = 3
-"""Evaluations of a start that fails before there is none."""
+"""Attempts to evaluate the start before the run fails."""
 SEVERAL = 5
-"""Full blocks below which descent goes on in random subspaces."""
+"""Number of full blocks below which the descent works in random subspaces."""
 Q = 16
 """Directions of such a subspace."""
 NEWTON, BFGS = 5, 0.6
-"""Up to this dimension Newton's method follows BFGS, which has this share of the budget."""
+"""Newton's method follows BFGS up to this dimension; BFGS then gets this share of the budget."""
 SHARE, AGAIN = 0.75, 0.75
-"""Shares of what is left that smoothing has on rugged functions, and after each convergence."""
+"""Share of the remaining budget for smoothing, on rugged functions and after each convergence."""
 MILD = 0.1
-"""Noise of at most this share of the spread of values leaves differences something to tell."""
+"""Noise is mild if it is at most this share of the spread of values: differences still work."""
 FILTER = 0.75
-"""Share of what is left that differences may have under mild noise; smoothing has the rest."""
+"""Share of the remaining budget for differences under mild noise; smoothing gets the rest."""
 LARGER, LOUD = 3, 0.3
-"""The population grows so many times where noise is more than this share of the spread."""
+"""Factor by which the population grows if the noise exceeds this share of the spread."""
 RESERVE, COMPARED = 0.1, 3 * (RANKED + 1)
-"""Share of the budget that is kept to compare a noisy answer with the start; so many at least, as
-ranks of three points need to be certain where one evaluation of each fails."""
+"""Share of the budget reserved to compare a noisy result with the start, and the least number of
+evaluations: enough to rank three points with certainty if one evaluation of each fails."""
 TWO, THREE = 2 * FEWEST, 3 * FEWEST
-"""Of a small budget a quarter is kept, or what two points need, or three."""
+"""Evaluations that comparing two or three points needs; a small budget reserves a quarter of it, or
+one of these."""
 WORTH = 1 + 2 * FEWEST_LOOKS + ASKED + TWO
-"""What one step under noise costs beside its differences; with less, noise is not looked for."""
+"""Cost of one step under noise, without its differences; with less left, noise is not tested."""
 
 
 class Descent:
@@ -72,11 +73,11 @@ class Descent:
 
     Args:
         x0: the start, (d,).
-        budget: evaluations, never overspent.
-        bounds: lower and upper bounds; points and probes stay inside.
-        scale: how far coordinates may be expected to move; 1, or their size at the start, unless
-            given. Where bounds are far narrower, they are the units of their coordinates.
-        seed: of the directions that are drawn; any whole number.
+        budget: number of evaluations, never exceeded.
+        bounds: lower and upper bounds; all evaluated points are inside.
+        scale: how far coordinates are expected to move; default: 1, or their size at the start.
+            If bounds are far narrower, their width is the unit of the coordinate.
+        seed: seed of the random directions, any integer.
 
     >>> d = Descent(np.ones(3), budget=200)
     >>> while not d.done:
@@ -102,7 +103,7 @@ class Descent:
         self.rng = np.random.default_rng(seed % 2**64)
         self.scale = scale
         self.chosen: dict[str, str] = {}
-        """What was chosen, and why."""
+        """The chosen methods, and why."""
         self._origin = x
         self._points: Points | None = None
         self._stages = self._run(self.oracle.inside(x))
@@ -110,30 +111,30 @@ class Descent:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is asked any more."""
+        """Whether no more points are asked for."""
         return self._points is None
 
     @property
     def x(self) -> Vector:
-        """The best point; of a noisy function the answer so far."""
+        """The best point; for a noisy function the current answer."""
         x = self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
         return x if self._units is None else self._units.outside(x)
 
     @property
     def best(self) -> float:
-        """The value there: the lowest that was told; of a noisy function as far as it is known."""
+        """The value at ``x``: the lowest one; for a noisy function an estimate."""
         return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
 
     def ask(self) -> Points:
-        """Points that may be evaluated side by side, (n, d)."""
+        """Points that can be evaluated in parallel, (n, d)."""
         assert self._points is not None  # not done
         return self._points if self._units is None else self._units.outside(self._points)
 
     def tell(self, values: Any) -> None:
-        """Their values, in order."""
+        """Pass the values of the points of the last ``ask``, in order."""
         self._advance(np.asarray(values, dtype=np.float64))
 
-    @np.errstate(over="ignore", invalid="ignore")  # of values near the largest number, or infinite
+    @np.errstate(over="ignore", invalid="ignore")  # values may be infinite or close to it
     def _advance(self, values: Vector | None) -> None:
         try:
             self._points = next(self._stages) if values is None else self._stages.send(values)
@@ -141,7 +142,7 @@ class Descent:
             self._points = None
 
     def _run(self, x: Vector) -> Stage[None]:
-        """Everything, by the budget and by what is seen of the function."""
+        """The whole run: choose the method by the budget and the first values."""
         o, rng = self.oracle, self.rng
         f = yield from o.value(x)
         for _ in range(STARTS - 1):  # a simulator that fails now and then may do so here
@@ -161,7 +162,7 @@ class Descent:
             yield from self._noisy(end, f, reach, self._moved(x, end, reach))
 
     def _look_first(self, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
-        """Look at the function first; descend, and search more widely where that has converged."""
+        """Measure noise and ruggedness first, then descend."""
         o = self.oracle
         if o.left > WORTH + 2 * o.dim:
             yield from is_noisy(o, x, f, 2 if o.left >= FRUGAL * (o.dim + 1) else 1)
@@ -200,7 +201,7 @@ class Descent:
         return x, f
 
     def _wider(self, x: Vector, reach: Vector, share: float) -> Stage[tuple[Vector, float]]:
-        """Smoothing with a share of what is left; the best point after it."""
+        """Smoothing with a share of the remaining budget; returns the best point."""
         o = self.oracle
         spend = int(share * o.left)
         end, _ = yield from smoothing(o, x, 1.0, reach, self.rng, spend=spend, until=1e-3)
@@ -211,7 +212,7 @@ class Descent:
     def _local(
         self, x: Vector, f: float, reach: Vector, m: Measured | None = None
     ) -> Stage[tuple[Vector, float]]:
-        """BFGS; in few dimensions Newton's method where that has spent its share."""
+        """BFGS, followed by Newton's method in low dimensions."""
         o = self.oracle
         few = o.dim <= NEWTON and o.left >= FRUGAL * (o.dim + 1)
         stop = int((1 - BFGS) * o.left) if few else 0
@@ -221,7 +222,7 @@ class Descent:
         return x, f
 
     def _noisy(self, x: Vector, f: float, reach: Vector, sigma: float) -> Stage[None]:
-        """What is left, by the kind of the noise; the answer is tested against the start."""
+        """Spend the rest by the kind of noise; then compare the answer with the start."""
         o = self.oracle
         o.answer = x, f
         noise = yield from look_at_noise(o, x, sigma * reach, self.rng)
@@ -251,7 +252,7 @@ class Descent:
         o.answer, self.chosen["noise"] = (point, f), noise.at_the_end(deviation)
 
     def _repeating(self, x: Vector, reach: Vector) -> Stage[None]:
-        """The descent of a deterministic function with every value confirmed."""
+        """The deterministic descent with doubtful values evaluated again."""
         o = self.oracle
         yield from o.values(np.stack([x, self._origin]))
         o.answer = None

@@ -1,8 +1,8 @@
-"""Quasi-Newton descent under mild noise: differences over distances at which f tells.
+"""Quasi-Newton descent under mild noise, with differences over distances above the noise floor.
 
-Implicit filtering (Kelley 2011) with a radius from the measured noise ε instead of a fixed list:
-h = c √(ε/D) with D the curvature along the coordinate, so that f changes by c²ε/2 by its curvature
-alone. Where noise falls with f, h shrinks with it.
+This is implicit filtering (Kelley 2011) with a radius from the measured noise ε instead of a fixed
+list: h = c √(ε/D), where D is the curvature along the coordinate, so that curvature alone changes f
+by c²ε/2. If the noise decreases with f, so does h.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from zotune.descent.noise import succeeded
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 WIDE, FAR, CAP = 10.0, 0.1, 0.5
-"""c above; the first and the largest radius as shares of the reach."""
+"""c above; the first and the largest radius, as shares of the reach."""
 ASKED = 4
-"""Evaluations of each new centre, for its value and for the noise there."""
+"""Evaluations of each new centre, to estimate its value and the noise there."""
 FORGET = 0.5
-"""Weight that older second differences keep from one block to the next."""
+"""Factor by which the weight of older second differences decreases at each block."""
 CLEAR, ENOUGH = 20.0, 50.0
-"""Slopes so many times the error of one-sided differences are measured by those; and a difference
-need not be larger than this many times the noise, divided by the slope."""
+"""One-sided differences are used if slopes exceed their error by the first factor. h need not
+exceed the second factor times noise / slope."""
 TELLS = 1.5
-"""Slopes must be so many times their error, in the root mean square."""
+"""Smallest usable ratio of slopes to their error, as root mean squares."""
 
 
 class Bends:
@@ -35,7 +35,7 @@ class Bends:
         self.mean, self.weight = np.zeros(dim), np.zeros(dim)
 
     def add(self, m: Measured, h: Vector, noise: float) -> None:
-        """One more block; older ones lose half of their weight."""
+        """Add a block; the weight of older ones is halved."""
         new = np.where(np.isfinite(m.diagonal), h**4 / max(noise, 1e-300) ** 2, 0.0)
         old = FORGET * self.weight
         self.weight = old + new
@@ -44,13 +44,13 @@ class Bends:
 
 
 class Filter:
-    """What is known around the point: slopes with their error, curvature, and past steps.
+    """State of the descent under noise: slopes and their error, curvature, and past steps.
 
     Args:
         o: the oracle, with the noise at the start.
         x: the start.
         f: its value.
-        reach: how far coordinates may be expected to move.
+        reach: how far coordinates are expected to move.
     """
 
     def __init__(self, o: Oracle, x: Vector, f: float, reach: Vector) -> None:
@@ -59,12 +59,12 @@ class Filter:
         self.g, self.error = np.zeros(o.dim), np.zeros(o.dim)
         self.free = np.ones(o.dim, dtype=bool)
         self.at: Vector | None = None
-        """Where g was measured."""
+        """The point at which g was measured."""
         self.one_sided = False
         self.bends, self.memory = Bends(o.dim), Memory(np.ones(o.dim))
 
     def measure(self) -> Stage[None]:
-        """g at x, by one-sided differences while slopes are far above their error."""
+        """Measure g at x; by one-sided differences if slopes are far above their error."""
         o, x, h = self.o, self.x, self.h
         before, g, error = self.at, self.g, self.error
         if self.one_sided:
@@ -84,7 +84,7 @@ class Filter:
                 self.memory.add(s, y)
 
     def advance(self) -> Stage[bool]:
-        """Search along −H g, and ask the new point again; whether f fell by more than its noise."""
+        """Search along −H g, evaluate the new point again; whether f fell by more than noise."""
         o, step, before = self.o, None, self.f
         if np.sqrt(np.mean((self.g / self.error) ** 2)) > TELLS:
             step = yield from along(o, self.x, self.f, self.g, self.free, self.memory, self.reach)
@@ -103,7 +103,7 @@ class Filter:
         return self.f < before - o.noise / 2
 
     def choose_radius(self, gained: bool) -> None:
-        """The next h, no larger than slopes need and curvature allows."""
+        """Choose the next h, as small as the slopes and the curvature allow."""
         curvature = self.memory.diagonal
         near = np.sqrt(self.o.noise / curvature)
         clear = np.sqrt(np.mean((self.g / (curvature * near)) ** 2)) > CLEAR

@@ -9,31 +9,31 @@ import numpy as np
 from zotune.descent.oracle import Indices, Oracle, Stage, Vector
 
 SURE = 20.0
-"""Curvature is known where f changes by so many times its error."""
+"""Second differences are used if f changes by this many times its rounding error."""
 
 
 @dataclass
 class Measured:
-    """What a full block says at a point."""
+    """The measurements of a full block at a point."""
 
     g: Vector
     diagonal: Vector
-    """∂²f/∂xᵢ², where differences are central and the values tell; NaN elsewhere."""
+    """∂²f/∂xᵢ² if measured by central differences above the rounding error; else NaN."""
     probe: tuple[Vector, float] | None = None
-    """The point that differed most from the centre, to be asked again where noise is suspected."""
+    """The point whose value differed most from the centre's, to be re-evaluated to detect noise."""
 
 
 def sides(o: Oracle, x: Vector, h: Vector, toward: Vector) -> Vector:
-    """Signed steps that stay inside the box, on the wanted side where there is room."""
+    """Signed steps that stay inside the box, on the preferred side if there is room."""
     sign = np.where(toward < 0, -1.0, 1.0)
     step = sign * h
     out = (x + step > o.high) | (x + step < o.low)
     step = np.where(out, -step, step)
-    return o.inside(x + step) - x  # a box narrower than h shortens it
+    return o.inside(x + step) - x  # shortened if the box is narrower than h
 
 
 def forward(o: Oracle, x: Vector, f: float, h: Vector, toward: Vector) -> Stage[Measured]:
-    """d evaluations: gᵢ = (f(x + sᵢeᵢ) − f)/sᵢ; a failed side is tried on the other one."""
+    """d evaluations: gᵢ = (f(x + sᵢeᵢ) − f)/sᵢ; if one side fails, the other one is evaluated."""
     step = sides(o, x, h, toward)
     step = np.where(step == 0, 1e-300, step)
     values = yield from o.values(x + np.diag(step))
@@ -55,7 +55,7 @@ def _farthest(points: Vector, values: Vector, f: float) -> tuple[Vector, float]:
 
 
 def other_side(o: Oracle, x: Vector, f: float, h: Vector, m: Measured, at: Indices) -> Stage[None]:
-    """Turn one-sided differences of these coordinates into central ones, one evaluation each."""
+    """Complete one-sided differences of these coordinates to central ones, one evaluation each."""
     e = np.zeros((len(at), o.dim))
     e[np.arange(len(at)), at] = h[at]
     points = o.inside(x - e)
@@ -74,8 +74,9 @@ def other_side(o: Oracle, x: Vector, f: float, h: Vector, m: Measured, at: Indic
 def telling(
     o: Oracle, x: Vector, f: float, h: Vector, largest: Vector, m: Measured | None = None
 ) -> Stage[Measured]:
-    """Central differences, ``m`` if they are there already; coordinates whose values hardly differ
-    are asked again with larger h.
+    """Central differences (``m`` if they are measured already).
+
+    Coordinates whose values hardly differ are measured again with larger h.
     """
     if m is None:
         m = yield from central(o, x, f, h)
@@ -92,9 +93,10 @@ def telling(
 def central(
     o: Oracle, x: Vector, f: float, h: Vector, at: Indices | None = None, *, sure: float = SURE
 ) -> Stage[Measured]:
-    """2d evaluations: gradient and diagonal of the Hessian; one-sided at the border.
+    """2d evaluations: gradient and diagonal of the Hessian; one-sided at the bounds.
 
-    ``at``: these coordinates only. Curvature is known where f changes by ``sure`` times its error.
+    ``at``: these coordinates only. Second differences are used if f changes by ``sure`` times its
+    rounding error.
     """
     at = np.arange(o.dim) if at is None else at
     e = np.zeros((len(at), o.dim))
@@ -107,7 +109,7 @@ def central(
         right, left = (plus - f) / a, (f - minus) / b
         g = (b * right + a * left) / (a + b)
         bend = 2 * (right - left) / (a + b)
-        # One side failed or lies outside: the other one alone.
+        # If one side failed or is outside the bounds, use the other one alone.
         g = np.where(np.isfinite(right) & (a > 0), g, left)
         g = np.where(np.isfinite(left) & (b > 0), g, right)
         tells = np.abs(plus - 2 * f + minus) > sure * o.rounding(f)

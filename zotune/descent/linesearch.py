@@ -1,4 +1,4 @@
-"""How far along a direction, by values alone."""
+"""A derivative-free line search with parabolic interpolation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROW, SHRINK, SMALLEST = 8.0, 0.1, 1e-10
 
 @dataclass
 class Accepted:
-    """Where a search ended."""
+    """The result of a search."""
 
     x: Vector
     f: float
@@ -32,10 +32,10 @@ def search(
     known: float | None = None,
     trials: int = 20,
 ) -> Stage[Accepted | None]:
-    """Accept f(x + αp) ≤ f + c α gᵀp + 2ε, then follow parabolas while they promise a gain.
+    """Find α with f(x + αp) ≤ f + c α gᵀp + 2ε, then move to minima of parabolas while they help.
 
-    Each trial is one evaluation; ``known`` is the value at the first, if it was evaluated before.
-    None if no length is accepted.
+    Each trial is one evaluation; ``known`` is the value of the first if it was evaluated before.
+    Returns None if no step is accepted.
     """
     slack = 2 * o.rounding(f) if o.is_noisy else 0.0
     alpha, kept = first, None
@@ -45,7 +45,7 @@ def search(
             value = yield from o.value(point)
         else:
             value, known = known, None
-        bend = value - f - slope * alpha  # of the parabola, times α²
+        bend = value - f - slope * alpha  # quadratic coefficient of the parabola, times α²
         best = -slope * alpha**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else np.inf
         if value <= f + ARMIJO * alpha * slope + slack and (kept is None or value < kept.f):
             kept = Accepted(point, value, alpha)

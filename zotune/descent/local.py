@@ -10,27 +10,26 @@ from zotune.descent.noise import differs, falls_short, finds_rounding
 from zotune.descent.oracle import Mask, Oracle, Stage, Vector
 
 MEMORY = 100
-"""Pairs kept; more than a run makes in most cases, so that nothing is forgotten."""
+"""Number of L-BFGS pairs kept; most runs make fewer, so that none is dropped."""
 FRUGAL = 30
-"""Full blocks below which the diagonal of the Hessian is measured only where it is worth that."""
+"""Number of full blocks below which the diagonal of the Hessian is measured only if worthwhile."""
 FEW = 5
-"""Up to this dimension the pairs know all directions soon, and how the others are scaled matters
-little: one power of the diagonal, and the shorter γ (which small budgets have too)."""
+"""Up to this dimension the pairs soon span all directions, and the initial scaling matters little:
+only one power of the diagonal is tried, with the shorter γ (as for small budgets)."""
 TINY = 1e-3
-"""A share of the step that a quasi-Newton direction asks for, below which slopes are doubted."""
+"""If a step is shorter than this share of the quasi-Newton step, the slopes are measured again."""
 COARSE = 1e-2
-"""Share of the reach over which differences tell where values are rounded to single precision."""
+"""Share of the reach for differences if values are rounded to single precision."""
 EPS = np.finfo(float).eps
 
 
 class Memory:
     """L-BFGS pairs over a power of a diagonal D: H₀ = γ D⁻ᵉ, e = 1 or 0.
 
-    e = 1 undoes the scales of coordinates; e = 0 keeps what a rotation has spread over them all.
-    γ is the shorter of Barzilai and Borwein's scales of the last pair, sᵀy / yᵀD⁻ᵉy. The longer
-    one, sᵀDᵉs / sᵀy, does not leave directions of little curvature behind that no pair has seen
-    yet; it is taken as far as it does not exceed 1, the step that D itself asks for (where e = 0,
-    always).
+    e = 1 corrects different scales of the coordinates; e = 0 is better if the problem is rotated.
+    γ is the shorter of Barzilai and Borwein's step lengths of the last pair, sᵀy / yᵀD⁻ᵉy. The
+    longer one, sᵀDᵉs / sᵀy, moves faster along directions of low curvature that no pair covers yet;
+    it is used as long as it does not exceed 1, the step by D alone (if e = 0, always).
     """
 
     def __init__(self, diagonal: Vector, *, is_long: bool = False) -> None:
@@ -38,13 +37,13 @@ class Memory:
         self.pairs: list[tuple[Vector, Vector, float]] = []
 
     def add(self, s: Vector, y: Vector) -> None:
-        """Keep a pair whose curvature is positive."""
+        """Add a pair if its curvature is positive."""
         sy = float(s @ y)
         if sy > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs = [*self.pairs, (s, y, sy)][-MEMORY:]
 
     def times(self, g: Vector, e: int) -> Vector:
-        """H g by the two loops."""
+        """H g by the two-loop recursion."""
         q, kept = g.copy(), []
         for s, y, sy in reversed(self.pairs):
             a = float(s @ q) / sy
@@ -66,12 +65,12 @@ class Memory:
 
 
 def typical(x: Vector) -> Vector:
-    """The size of each coordinate, as far as the point tells."""
+    """The typical size of each coordinate, estimated from the point."""
     return np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.abs(x).max())))
 
 
 def diagonal_of(m: Measured, x: Vector, reach: Vector) -> Vector:
-    """|∂²f/∂xᵢ²|, at least so large that −g/D moves no coordinate by more than its reach."""
+    """|∂²f/∂xᵢ²| with a lower bound such that −g/D moves no coordinate beyond its reach."""
     found = np.nan_to_num(m.diagonal, nan=0.0)
     floor = np.abs(m.g) / reach
     d = np.where(found > 0, np.maximum(found, floor / 100), np.maximum(-found, floor))
@@ -80,12 +79,12 @@ def diagonal_of(m: Measured, x: Vector, reach: Vector) -> Vector:
 
 
 def sized(x: Vector, reach: Vector) -> Vector:
-    """The size of each coordinate; its reach where it is zero."""
+    """|xᵢ| of each coordinate; its reach if that is zero."""
     return np.where(x == 0, reach, np.abs(x))
 
 
 class Choice:
-    """Which powers of the diagonal are tried: both, until one has won often enough."""
+    """Chooses the power of the diagonal: both are tried until one has won often enough."""
 
     def __init__(self, dim: int) -> None:
         self.wins, self.steps, self.both = [1.0, 1.0], 0, dim > FEW
@@ -101,7 +100,7 @@ class Choice:
         return [1, 0]
 
     def won(self, power: int) -> None:
-        """Told when both were tried."""
+        """Record which power gave the lower value, after both were tried."""
         self.wins = [0.75 * w for w in self.wins]
         self.wins[power] += 1
 
@@ -139,7 +138,7 @@ def follow(
 
 
 def coarse(o: Oracle, x: Vector, f: float, bend: Vector) -> Vector:
-    """Radius of central differences: over it f changes by far more than its noise."""
+    """Radius of central differences over which f changes by far more than its rounding error."""
     radius: Vector = np.maximum(6e-6 * typical(x), 10 * np.sqrt(o.noise / bend))
     return radius
 
@@ -154,7 +153,7 @@ def local(
     rng: np.random.Generator,
     stop: int = 0,
 ) -> Stage[tuple[Vector, float]]:
-    """Descend until differences no longer tell, or no more than ``stop`` evaluations are left."""
+    """Descend until differences are dominated by rounding, or ``stop`` evaluations are left."""
     descent = QuasiNewton(o, x, f, reach, rng)
     yield from descent.begin(m)
     while o.left > stop and not (yield from descent.step()):
@@ -163,14 +162,14 @@ def local(
 
 
 class QuasiNewton:
-    """A descent by L-BFGS, on one-sided differences as long as these tell, then on central ones.
+    """L-BFGS with one-sided differences, and with central ones once those are too inaccurate.
 
     Args:
-        o: what is asked, and what is left of the budget.
+        o: evaluates points and tracks the budget.
         x: the start.
         f: the value there.
-        reach: how far coordinates may be expected to move.
-        rng: draws where rounding is looked for.
+        reach: how far coordinates are expected to move.
+        rng: for the random lines on which rounding is measured.
     """
 
     def __init__(
@@ -204,7 +203,7 @@ class QuasiNewton:
         self._remember(diagonal)
 
     def step(self) -> Stage[bool]:
-        """One step, and differences at its end; whether the descent has ended."""
+        """One step, and differences at its end; returns whether the descent has ended."""
         g, free = self._inward()
         if not g.any():
             return (yield from self._flat())
@@ -220,7 +219,7 @@ class QuasiNewton:
         self._looks_for_noise = False
         doubted = step is not None and step.length < TINY and not self._knows_rounding
         if doubted and (yield from self._find_rounding(everywhere=True)):
-            yield from self.begin(None)  # what was measured before was rounding
+            yield from self.begin(None)  # the previous measurements were rounding errors
             return False
         small = gained <= 1e-9 * max(abs(self._start - self.f), 10 * EPS * abs(self.f))
         self._stalls = self._stalls + 1 if small else 0
@@ -234,13 +233,13 @@ class QuasiNewton:
         return False
 
     def _inward(self) -> tuple[Vector, Mask]:
-        """The gradient without coordinates at a bound that would leave, and which are left."""
+        """The gradient with 0 for coordinates that would leave the bounds, and the free ones."""
         o, x, g = self.o, self.x, self._m.g
         free = ~(((x <= o.low) & (g > 0)) | ((x >= o.high) & (g < 0)))
         return np.where(free, g, 0.0), free
 
     def _flat(self) -> Stage[bool]:
-        """Central differences where one-sided ones vanish; the end where these do, too."""
+        """If one-sided differences vanish, use central ones; the end if these vanish, too."""
         if self._is_central:
             return True
         yield from self._find_rounding()
@@ -249,7 +248,7 @@ class QuasiNewton:
         return False
 
     def _stalled(self) -> Stage[bool]:
-        """Where a step gains nothing: look for noise, measure centrally, forget the pairs."""
+        """After a step without gain: detect noise, use central differences, or drop the pairs."""
         o, before = self.o, self._is_central
         o.is_noisy = yield from differs(o, self.x, self.f, self._m.probe)
         if o.is_noisy:
@@ -266,7 +265,7 @@ class QuasiNewton:
         return False
 
     def _measure(self, g: Vector) -> Stage[None]:
-        """The gradient at x, on the side to which the last one, g, points down."""
+        """Measure the gradient at x, on the downhill side of the last gradient g."""
         if self._is_central:
             yield from self._measure_centrally()
             return
@@ -287,6 +286,6 @@ class QuasiNewton:
         return (yield from looked)
 
     def _remember(self, diagonal: Vector) -> None:
-        """Begin with a memory that has this diagonal, and no pairs."""
+        """Start with an empty memory for this diagonal."""
         self._memory = Memory(diagonal, is_long=self._is_long)
         self._bend = self._memory.diagonal

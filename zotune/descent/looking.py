@@ -1,7 +1,7 @@
-"""The first look at a deterministic function: slopes, curvature and ruggedness at the start.
+"""First measurements of a deterministic function: slopes, curvature and ruggedness at the start.
 
-Where the budget covers many full blocks, all of the diagonal of the Hessian is measured. Where it
-does not, a few coordinates tell whether that is worth d evaluations.
+If the budget covers many full blocks, the whole diagonal of the Hessian is measured. Otherwise a
+few coordinates show whether that is worth d evaluations.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from zotune.descent.oracle import Oracle, Stage, Vector
 from zotune.descent.ruggedness import Rough, ruggedness
 
 COORDINATES, FEWER, FEWEST = 10, 5, 2
-"""Coordinates that are looked at; of a small budget so many; where it does not cover the last of
-these, none."""
+"""Number of coordinates that are measured: normally; for a small budget; and the least, below which
+none is measured."""
 GLANCE = 0.08
 """Share of a small budget that these may cost, at three evaluations each."""
 VARIED = 10.0
-"""Where curvatures differ so many times, all of them are measured."""
+"""If their curvatures differ by this factor, all curvatures are measured."""
 WORTH = 8
-"""Full blocks that must be left for that."""
+"""Number of full blocks that must be left for that."""
 
 Seen = tuple[Measured | None, Rough | None]
-"""What was measured, and how rugged f is; None where nothing was looked at."""
+"""The measurements, and how rugged f is; None if not measured."""
 
 
 def look(o: Oracle, x: Vector, f: float, reach: Vector, rng: np.random.Generator) -> Stage[Seen]:
-    """A whole block and ten coordinates at a large distance; less where the budget is small."""
+    """A whole block, and ten coordinates at a large distance; less if the budget is small."""
     h = 1e-4 * sized(x, reach)
     if o.left < FRUGAL * (o.dim + 1):
         return (yield from glance(o, x, f, reach, h, rng))
@@ -65,7 +65,7 @@ def glance(
 
 
 def is_noisy(o: Oracle, x: Vector, f: float, times: int) -> Stage[bool]:
-    """Whether values at x differ from the first one; the oracle keeps the answer."""
+    """Whether repeated values at x differ from the first one; the oracle stores the result."""
     again = yield from o.values(np.stack([x] * times))
     again = again[np.isfinite(again)]
     o.is_noisy = bool(len(again) and (again != f).any())

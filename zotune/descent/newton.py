@@ -1,4 +1,4 @@
-"""Newton's method on full Hessians of differences, for few dimensions."""
+"""Newton's method with full finite-difference Hessians, for low dimensions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zotune.descent.linesearch import search
 from zotune.descent.oracle import Oracle, Stage, Vector
 
 FLOOR = 1e-7
-"""Smallest curvature beside the largest, in coordinates of unit curvature."""
+"""Lower bound of the curvature as a share of the largest, in coordinates of unit curvature."""
 
 
 def block(o: Oracle, x: Vector, f: float, h: Vector) -> Stage[tuple[Vector, Vector]]:
     """d (d + 3) / 2 evaluations: gradient and Hessian from one block.
 
-    gᵢ and Hᵢᵢ from f(x ± hᵢeᵢ); Hᵢⱼ from f(x + hᵢeᵢ + hⱼeⱼ), the sides taken downhill.
+    gᵢ and Hᵢᵢ from f(x ± hᵢeᵢ); Hᵢⱼ from f(x + hᵢeᵢ + hⱼeⱼ), on the downhill sides.
     """
     d = o.dim
     e = np.diag(h)
@@ -42,7 +42,7 @@ def direction(g: Vector, hessian: Vector, reach: Vector) -> Vector:
     d = np.sqrt(np.where(d > 0, d, 1.0))
     values, axes = np.linalg.eigh(hessian / np.outer(d, d))
     values = np.abs(values)
-    values = np.maximum(values, FLOOR * values.max() or 1.0)  # 1: no curvature was seen at all
+    values = np.maximum(values, FLOOR * values.max() or 1.0)  # 1 if all curvatures are 0
     p: Vector = -(axes @ ((axes.T @ (g / d)) / values)) / d
     return p
 
@@ -57,9 +57,9 @@ def updated(hessian: Vector, s: Vector, y: Vector) -> Vector:
 
 
 def newton(o: Oracle, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector, float]]:
-    """Descend until a step gains nothing with two sizes of differences.
+    """Descend until a step gains nothing with either of two sizes of differences.
 
-    Where a budget does not cover another Hessian, the last one serves for steps on new gradients.
+    If the budget does not cover another Hessian, the last one is used with new gradients.
     """
     size, f0 = 1e-4, f
     hessian: Vector | None = None

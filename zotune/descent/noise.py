@@ -1,6 +1,6 @@
-"""How far values of f can be trusted: ECNoise (Moré and Wild 2011) on a line through x.
+"""Estimate the noise of f: repeated values at a point, and ECNoise (Moré and Wild 2011) on a line.
 
-Rounding inside f (float32, ``round``) is noise that no repetition at one point shows.
+Rounding inside f (float32, ``round``) is noise that repetition at one point cannot show.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from zotune.descent.oracle import Oracle, Spent, Stage, Vector
 
 POINTS, SPACINGS = 7, (1e-8, 1e-6, 1e-4)
 COSTS = POINTS * len(SPACINGS)
-"""Points on a line, at distances of these shares of its size; what all of them cost."""
+"""Number of points on a line, their spacings as shares of its length, and the cost of them all."""
 ROUNDED = 1e3
-"""Units in the last place from which on rounding counts."""
+"""Rounding is taken into account from this many units in the last place on."""
 LOOKS, FEWEST_LOOKS = 8, 4
-"""Evaluations at the point and as many away from it; of a small budget a quarter, or so many."""
+"""Evaluations at the point, and as many away from it; a quarter of a small budget, but at least the
+second number."""
 CERTAIN = 3.0
 """Standard deviations by which an answer must be better than the start."""
 RANKED, FEWEST = 7, 3
-"""From so many values of each point on ranks can be certain; with fewer than three nothing is."""
+"""Values per point needed for a rank test, and for any comparison at all."""
 SHORTFALL = 0.01
-"""A first step that changes f by less than this share of its promise: noise is looked for."""
+"""If the first step changes f by less than this share of the prediction, noise is tested for."""
 
 
 def finds_rounding(
@@ -37,10 +38,10 @@ def finds_rounding(
     *,
     everywhere: bool = False,
 ) -> Stage[bool]:
-    """Whether values are rounded more than double precision does; the oracle keeps how much.
+    """Whether values are rounded more coarsely than in double precision; stores how much.
 
-    7 to 21 values close by. ``everywhere``: also at larger distances where the smallest shows
-    none, as only a part of f may be rounded.
+    Takes 7 to 21 values near x. ``everywhere``: if the smallest distance shows no rounding, try
+    larger ones too, because only a part of f may be rounded.
     """
     along, least = rng.choice([-1.0, 1.0], o.dim) * size, ROUNDED * np.finfo(float).eps * abs(f)
     o.noise = 0.0
@@ -74,16 +75,16 @@ def from_table(values: Vector) -> float:
 
 @dataclass
 class Noise:
-    """How values at one point differ."""
+    """The noise of values at one point."""
 
     center: float
-    """Their median."""
+    """Median of the values."""
     deviation: float
-    """Their standard deviation, from the median of absolute deviations."""
+    """Their standard deviation, estimated from the median absolute deviation."""
     share: float
-    """The deviation beside that of values as far apart as the search goes at first."""
+    """Ratio of ``deviation`` to the deviation of values at the distance of the first search."""
     repeats: bool
-    """Whether most are equal: outliers on an otherwise deterministic function."""
+    """Whether most values are equal: outliers of an otherwise deterministic function."""
 
     def __str__(self) -> str:
         if self.repeats:
@@ -94,7 +95,7 @@ class Noise:
         )
 
     def at_the_end(self, deviation: float) -> str:
-        """What the noise means for the digits of the result."""
+        """A sentence on how the noise limits the accuracy of the result."""
         return (
             f"values at one point differ by {self.deviation:.2g} at first and by {deviation:.2g} "
             "at the answer (standard deviation); smaller differences of the loss mean nothing"
@@ -102,10 +103,10 @@ class Noise:
 
 
 def falls_short(change: float, predicted: float) -> bool:
-    """Whether a whole step changed f by far less than differences at its start promised.
+    """Whether a whole step changed f by far less than the differences at its start predicted.
 
-    Noise does that: over a small distance it looks like a slope. So does a curved function whose
-    change happens to be nearly zero; asking two points again tells the two apart.
+    Noise causes this, because over a small distance it looks like a slope. A curved function whose
+    change happens to be nearly zero does, too; evaluating two points again distinguishes the two.
 
     >>> falls_short(0.5, -1000.0), falls_short(-400.0, -1000.0), falls_short(np.inf, -1000.0)
     (True, False, False)
@@ -114,7 +115,7 @@ def falls_short(change: float, predicted: float) -> bool:
 
 
 def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) -> Stage[bool]:
-    """Whether the centre or the probe farthest from it has another value when it is asked again."""
+    """Whether the centre or the probe gets another value when it is evaluated again."""
     if probe is None:
         return False
     point, value = probe
@@ -124,7 +125,7 @@ def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) 
 
 
 def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator) -> Stage[Noise]:
-    """Eight evaluations at x and eight so far away; fewer of a small budget."""
+    """Measure noise by eight evaluations at x and eight around it; fewer if the budget is small."""
     n = int(np.clip(o.left // (2 * FEWEST_LOOKS), FEWEST_LOOKS, LOOKS))
     points = o.inside(x + radius * rng.standard_normal((n, o.dim)))
     values = yield from o.once(np.concatenate([np.stack([x] * n), points]))
@@ -133,7 +134,7 @@ def look_at_noise(o: Oracle, x: Vector, radius: Vector, rng: np.random.Generator
     deviation, apart = _deviation(same), succeeded(values[n:])
     if len(apart) > n // 2:
         spread = _deviation(apart)
-    else:  # so far away most fail; the others tell by how far they are from x
+    else:  # most evaluations at that distance fail; compare the others with those at x
         spread = float(np.abs(apart - middle(same)).max(initial=0.0)) or np.inf
     share = deviation / max(spread, 1e-300)
     repeats = bool(len(same) and counts.max() >= n // 2)
@@ -147,23 +148,23 @@ def succeeded(values: Vector) -> Vector:
 
 
 def middle(values: Vector) -> float:
-    """The median of evaluations that did not fail; inf where all have."""
+    """The median of evaluations that did not fail; inf if all have."""
     known = succeeded(values)
     return float(np.median(known)) if len(known) else np.inf
 
 
 def _deviation(values: Vector) -> float:
-    """The standard deviation, from the median of absolute deviations; 0 where all have failed."""
+    """The standard deviation from the median absolute deviation; 0 if all have failed."""
     known = succeeded(values)
     return 1.4826 * float(np.median(np.abs(known - np.median(known)))) if len(known) else 0.0
 
 
 def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, float]]:
-    """The best of several points, if it is better than the first beyond doubt; else the first.
+    """The best of several points if it is significantly better than the first; else the first.
 
-    All that is left is spent on them, in equal parts. Two points are compared by the ranks of
-    their values (Mann and Whitney), which outliers do not decide. Evaluations that failed are left
-    out; a point at which most of them fail is no answer.
+    The remaining budget is spent on them in equal parts. Two points are compared by the ranks of
+    their values (Mann and Whitney), which is robust to outliers. Failed evaluations are left out; a
+    point at which most of them fail cannot win.
 
     Returns:
         The point, the median of its values, and their deviation.
@@ -183,7 +184,7 @@ def race(o: Oracle, points: Sequence[Vector]) -> Stage[tuple[Vector, float, floa
 
 
 def certain(low: Vector, high: Vector) -> bool:
-    """Whether values lie below others beyond doubt: by ranks, or, of few, by a wide gap.
+    """Whether values are significantly below others: by ranks, or by a wide gap if they are few.
 
     >>> certain(np.array([1.0, 1.1, 0.9]), np.array([5.0, 5.1, 5.3]))
     True

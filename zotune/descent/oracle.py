@@ -1,4 +1,4 @@
-"""What every stage of the descent shares: the budget, the best point, and the box."""
+"""The oracle, which all stages of the descent share: the budget, the best point, and the bounds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 Stage = Generator[Points, Vector, T]
-"""Yields points (n, d), is sent their values (n,), and returns a T."""
+"""A generator that yields points (n, d), is sent their values (n,), and returns a T."""
 REPEATS = 9
-"""Times that a point is evaluated at most until two values agree."""
+"""Maximum number of evaluations of a point until two values agree."""
 FEW, OUTLYING = 4, 3.0
-"""In blocks of fewer points every value is doubtful; in others those so many deviations away."""
+"""All values of blocks with fewer points may be outliers; else those that many deviations away."""
 
 
 class Spent(Exception):
-    """The budget does not cover what a stage wants to evaluate."""
+    """Raised if the budget does not cover the points of a stage."""
 
 
 class Oracle:
@@ -36,18 +36,18 @@ class Oracle:
         self.high: Vector = high
         self.best, self.best_x = np.inf, x0
         self.noise = 0.0
-        """Standard deviation of f at one point, as far as it is known."""
+        """Estimated standard deviation of f at one point."""
         self._all_single, self._told = True, 0
         self.is_noisy = False
-        """Whether values at one point were seen to differ."""
+        """Whether values at one point were found to differ."""
         self.answer: tuple[Vector, float] | None = None
-        """The point of a noisy function and its value, which is not the luckiest one."""
+        """The answer for a noisy function and its estimated value, not the lowest noisy value."""
         self.repeats = False
-        """Whether a value counts only when it came twice, for functions with rare outliers."""
+        """Whether values must be confirmed by a second evaluation (for rare outliers)."""
 
     @property
     def is_single(self) -> bool:
-        """Whether values are rounded to single precision: all that were told are such numbers."""
+        """Whether all values so far are float32 numbers, as if rounded to single precision."""
         return self._all_single and self._told > FEW
 
     def inside(self, x: Points) -> Points:
@@ -56,7 +56,7 @@ class Oracle:
         return clipped
 
     def values(self, points: Points) -> Stage[Vector]:
-        """f at each row; inf where it is not a number. Raises Spent if there are too many."""
+        """f at each row; inf if it is NaN. Raises ``Spent`` if the budget does not cover them."""
         if len(points) == 0:
             return np.zeros(0)
         values = yield from (self._repeated(points) if self.repeats else self.once(points))
@@ -66,7 +66,7 @@ class Oracle:
         return values
 
     def once(self, points: Points) -> Stage[Vector]:
-        """The same, each row evaluated once, and none of them taken for the best."""
+        """The same, with each row evaluated once and the best point not updated."""
         if len(points) > self.left:
             raise Spent
         self.left -= len(points)
@@ -77,7 +77,7 @@ class Oracle:
         return values
 
     def _repeated(self, points: Points) -> Stage[Vector]:
-        """Values that came twice, or that lie amid those of their block."""
+        """Values with doubtful ones confirmed by a second evaluation."""
         told = yield from self.once(points)
         seen = [[value] for value in told]
         open_ = np.flatnonzero(doubtful(told, self.best)).tolist()
@@ -95,12 +95,12 @@ class Oracle:
         return float(values[0])
 
     def rounding(self, f: float) -> float:
-        """The error of a value of f: measured noise, or a few units in the last place."""
+        """The error of a value of f: the measured noise, or a few units in the last place."""
         return max(self.noise, 8 * np.finfo(float).eps * abs(f), 1e-300)
 
 
 def agreed(values: list[float]) -> float:
-    """The value that came more than once; the median where each came once.
+    """The value that occurred more than once; the median if all are different.
 
     >>> agreed([3.0, 8.0, 3.0]), agreed([1.0, 5.0, 2.0])
     (3.0, 2.0)

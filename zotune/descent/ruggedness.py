@@ -1,4 +1,4 @@
-"""Whether small and large distances tell the same story."""
+"""Test whether differences over small and large distances agree."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from zotune.descent.gradients import Measured, central
 from zotune.descent.oracle import Indices, Oracle, Stage, Vector
 
 BENT, VERY = 1.5, 4.0
-"""f bends so many times more over the small distance where it is rugged and many slopes turn round;
-so many where few do."""
+"""f is rugged if its curvature over the small distance is larger by the first factor and many
+slopes change sign; or by the second factor if few do."""
 MANY = 0.3
-"""The share of slopes that is many."""
+"""The share of slopes that counts as many."""
 
 
 @dataclass
 class Rough:
-    """How a small and a large distance disagree, on a few coordinates."""
+    """How differences over a small and a large distance disagree, on a few coordinates."""
 
     bends: float
-    """How much more f bends over the small one, in the median."""
+    """Median ratio of the curvature over the small distance to that over the large one."""
     turned: float
-    """The share of slopes that turn round."""
+    """The share of slopes that change sign."""
 
     @property
     def is_rugged(self) -> bool:
-        """Whether slopes over small distances lead nowhere."""
+        """Whether slopes over small distances are useless for descent."""
         least = BENT if self.turned >= MANY else VERY
         return self.turned > 0 and self.bends > least
 
@@ -38,7 +38,7 @@ class Rough:
 def ruggedness(
     o: Oracle, x: Vector, f: float, m: Measured, reach: Vector, at: Indices
 ) -> Stage[Rough]:
-    """Two evaluations at half the reach for each of these coordinates, beside the block ``m``."""
+    """Compare the block ``m`` with two evaluations at half the reach for each coordinate."""
     if not m.g.any():
         return Rough(np.inf, 1.0)
     far = yield from central(o, x, f, 0.5 * reach, at)

@@ -18,33 +18,33 @@ from zotune.descent.oracle import Oracle, Stage, Vector
 DIAGONAL = 300
 """Above this dimension the covariance is a diagonal."""
 FLATTEST = 1e-14
-"""The least eigenvalue of the covariance beside its largest; below it rounding could decide."""
+"""Lower bound of the covariance's eigenvalues as a share of the largest; rounding is below it."""
 
 
 class Rates(NamedTuple):
-    """Hansen's constants, by his names."""
+    """Hansen's constants, by the names in his tutorial."""
 
     w: Vector
-    """Weights of the better half, from the best on; their sum is 1."""
+    """Weights of the better half, best first; their sum is 1."""
     worse: Vector
-    """Weights of the others, below 0, in the covariance alone."""
+    """Negative weights of the worse half, used for the covariance only."""
     total: float
-    """The sum of these, without its sign."""
+    """Absolute sum of ``worse``."""
     mu: float
-    """How many points of equal weight the better half is worth."""
+    """Effective number of points in the better half."""
     c_s: float
     c_c: float
-    """How fast the two paths forget."""
+    """Decay rates of the two evolution paths."""
     c_1: float
     c_mu: float
-    """How fast the covariance learns, from its path and from the block."""
+    """Learning rates of the covariance, from its path and from the block."""
     damp: float
     chi: float
     """E‖z‖ of a standard normal z."""
 
 
 def rates(d: int, n: int, *, diagonal: bool) -> Rates:
-    """The constants for n points in R^d; a covariance that is a diagonal learns faster."""
+    """The constants for n points in R^d; a diagonal covariance has a higher learning rate."""
     ranks = np.log((n + 1) / 2) - np.log(np.arange(1, n + 1))
     w, worse = ranks[: n // 2] / ranks[: n // 2].sum(), ranks[n // 2 :]
     mu, mu_worse = 1 / float((w**2).sum()), float(worse.sum() ** 2 / (worse**2).sum())
@@ -52,7 +52,7 @@ def rates(d: int, n: int, *, diagonal: bool) -> Rates:
     factor = (d + 2) / 3 if diagonal else 1.0
     c_1 = min(1.0, factor * 2 / ((d + 1.3) ** 2 + mu))
     c_mu = min(1 - c_1, factor * 2 * (mu - 1.75 + 1 / mu) / ((d + 2) ** 2 + mu))
-    definite = (1 - c_1 - c_mu) / (d * c_mu)  # the covariance stays positive
+    definite = (1 - c_1 - c_mu) / (d * c_mu)  # keeps the covariance positive definite
     total = min(1 + c_1 / c_mu, 1 + 2 * mu_worse / (mu + 2), definite)
     worse = -total * worse / worse.sum()
     damp = 1 + 2 * max(0.0, np.sqrt((mu - 1) / (d + 1)) - 1) + c_s
@@ -72,9 +72,9 @@ def smoothing(
     until: float = 1e-8,
     known: float = np.inf,
 ) -> Stage[tuple[Vector, float]]:
-    """At most ``spend`` evaluations; returns the centre and the radius where it stopped.
+    """Spend at most ``spend`` evaluations; return the last centre and radius.
 
-    The centre becomes the answer of a noisy function when points around it are below ``known``.
+    For a noisy function, the centre becomes the answer if points around it are below ``known``.
     """
     d = o.dim
     n = population or 4 + int(3 * np.log(d))

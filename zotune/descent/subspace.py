@@ -1,4 +1,4 @@
-"""Descent in random subspaces, for budgets that hardly cover one full block."""
+"""Descent in random subspaces, for budgets that cover few full blocks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from zotune.descent.noise import COSTS, differs, falls_short, finds_rounding
 from zotune.descent.oracle import Oracle, Stage, Vector
 
 FINE, COARSE = 1e-6, 1e-2
-"""Radius of differences, beside the size of a coordinate; where values are rounded, at most."""
+"""Radius of differences relative to the size of a coordinate; its maximum if values are rounded."""
 WORTH = 5
-"""Rounding is looked for where so many times its cost is left."""
+"""Rounding is measured if the remaining budget is at least this many times its cost."""
 
 
 def orthogonal(rng: np.random.Generator, d: int, q: int) -> Vector:
@@ -19,17 +19,17 @@ def orthogonal(rng: np.random.Generator, d: int, q: int) -> Vector:
 
 
 def turned(o: Oracle, x: Vector, u: Vector, h: float) -> Vector:
-    """The directions, with coordinates that would leave the box turned back into it.
+    """The directions, with the sign of coordinates flipped that would leave the box.
 
-    At a bound all of them then point inside there, and are no longer orthogonal; what they measure
-    is the slope along each of them as before.
+    The directions are then no longer orthogonal, but each difference is still the slope along its
+    direction.
     """
     outside = (x + h * u > o.high) | (x + h * u < o.low)
     return np.where(outside, -u, u) if outside.any() else u
 
 
 def radius(o: Oracle, x: Vector, f: float, log_l: float | None) -> float:
-    """Over which f changes by more than it is rounded, as far as that is known."""
+    """Radius over which f changes by more than its rounding error, as far as that is known."""
     size = max(1.0, float(np.linalg.norm(x) / np.sqrt(o.dim)))
     if not (o.is_single or o.noise):
         return FINE * size
@@ -49,11 +49,11 @@ def subspace(
     q: int,
     looks_for_noise: bool = False,
 ) -> Stage[tuple[Vector, float]]:
-    """Blocks of q orthonormal directions; the step from the value at the next centre.
+    """Descend by blocks of q orthonormal directions, with the step size from values on the way.
 
-    x′ = x − t Σ vᵢ uᵢ with v the one-sided differences. f(x′) with f(x) and ‖v‖² is a parabola:
-    curvature L = 2 (f(x′) − f + t‖v‖²)/(t‖v‖)², and the next step is 1/L in the running mean of
-    log L. With ``looks_for_noise`` it ends at its start where the first step shows noise.
+    x′ = x − t Σ vᵢ uᵢ, where v are the one-sided differences. f(x), ‖v‖² and f(x′) determine a
+    parabola with curvature L = 2 (f(x′) − f + t‖v‖²)/(t‖v‖)². The next step is 1/L, by a running
+    mean of log L. With ``looks_for_noise`` it returns at the start if the first step shows noise.
     """
     d = o.dim
     log_l: float | None = None
@@ -69,7 +69,7 @@ def subspace(
         values = yield from o.values(o.inside(x + h * u))
         v = np.where(np.isfinite(values), values - (f if np.isfinite(f) else 0.0), 0.0) / h
         norm = float(np.linalg.norm(v))
-        if norm == 0 or o.is_single != was_single:  # rounding was measured, if anything
+        if norm == 0 or o.is_single != was_single:  # the differences were rounding errors
             continue
         g = v @ u
         t = reach / norm if log_l is None else float(np.exp(-log_l))

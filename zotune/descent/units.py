@@ -1,4 +1,4 @@
-"""Units of coordinates: where bounds leave some of them little room, each has its own."""
+"""Rescale coordinates if their bounds have very different widths."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 from zotune.descent.oracle import Points, Vector
 
 NARROW = 10.0
-"""How many times a coordinate's room must go into the distance that it would be expected to move,
-for coordinates to have units of their own. Below it the descent finds out by itself."""
+"""Coordinates are rescaled if the expected move of one is this many times the width of its bounds.
+Below that the descent adapts by itself."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """Coordinates counted from the start, each in a unit of its own.
+    """Coordinates relative to the start, each with its own unit.
 
-    A simulator's parameters are a thickness in metres and a pressure in pascals: what is a small
-    distance for the one is far beyond the bounds of the other.
+    A simulator may have a thickness in metres and a pressure in pascals: a distance that is small
+    for the one is far outside the bounds of the other.
     """
 
     origin: Vector
     size: Vector
-    """The width of the bounds, or what the descent expects without them where that is less."""
+    """The width of the bounds, or the expected move if that is less."""
     low: Vector
     high: Vector
 
     @classmethod
     def of(cls, x: Vector, bounds: tuple[Vector, Vector] | None) -> Units | None:
-        """Units for a start in a box; None where all have room enough, or equally little."""
+        """Units for a start in a box; None if all bounds are wide, or equally narrow."""
         if bounds is None:
             return None
         low, high = bounds
@@ -46,6 +46,6 @@ class Units:
         return (self.low - self.origin) / self.size, (self.high - self.origin) / self.size
 
     def outside(self, points: Points) -> Points:
-        """Points in the user's units, within the bounds to the last digit."""
+        """Points converted to the user's units, exactly within the bounds."""
         found: Points = np.clip(self.origin + self.size * points, self.low, self.high)
         return found

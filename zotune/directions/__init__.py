@@ -1,9 +1,9 @@
-"""Directions by address: the q × d block of a step, drawn, computed or replayed in any part.
+"""Directions by address: the q × d block of random directions of a step.
 
-One file a kind. A kind is a ``Sampler`` that fills any rectangle (queries × coordinates) of the
+One file per kind. A kind is a ``Sampler`` that fills any rectangle (queries × coordinates) of the
 block of any step, for all replicates at once, as a pure function of the address. A direction is
-therefore the same drawn alone, in a block, among replicates, in another process and after a resume.
-All kinds have norm √d, exactly or in the mean, and E uuᵀ = I.
+therefore the same whether it is drawn alone, in a block, with other replicates, in another process
+or after a resume. All kinds have norm √d, exactly or in the mean, and E uuᵀ = I.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ else:
     torch = LazyModule("torch")
 
 TILE = 2**16
-"""Values drawn under one key; a part of the address, so changing it changes every run."""
+"""Number of values drawn with one key; a part of the address, so a change changes every run."""
 SHARED_STEPS = 8
-"""Steps whose first directions share a tile."""
+"""Number of steps whose first directions share a tile."""
 FIRSTS = -1
-"""The address of that tile among those of a step."""
+"""The index of that tile in addresses."""
 TOGETHER = 2**17
-"""Values of several replicates that are drawn before one copy; more would leave the cache."""
+"""Number of values drawn for several replicates before they are copied; fits in the cache."""
 
 
 class Sampler(ABC):
-    """Fills parts of a step's block; ``keys`` holds one address a replicate."""
+    """Fills parts of a step's block; ``keys`` holds one address per replicate."""
 
     def __init__(self, dim: int, keys: Keys, device: torch.device) -> None:
         self.dim = dim
@@ -43,7 +43,7 @@ class Sampler(ABC):
 
     @property
     def chunk(self) -> int:
-        """The width of coordinates that is cheapest to ask for at a time."""
+        """The number of coordinates that is most efficient to request at a time."""
         return min(self.dim, TILE)
 
     @abstractmethod
@@ -51,23 +51,23 @@ class Sampler(ABC):
         """Write directions ``queries`` at ``coordinates`` to ``out`` (replicates, queries, …)."""
 
     def expect(self, out: Tensor) -> None:  # noqa: B027
-        """Be told that ``out`` will hold the first directions of one step after another."""
+        """Prepare for ``out`` being filled with the first directions of successive steps."""
 
 
 class Tile(NamedTuple):
-    """A tile that is wanted, drawn some replicates at a time into a scratch that stays cached."""
+    """A tile to draw, for a few replicates at a time into a scratch buffer that stays cached."""
 
     tile: int
     chunk: int
     parts: Sequence[tuple[Sequence[Tensor], Tensor, Tensor]]
-    """Where each replicate is drawn, what is wanted of them all, and where that belongs."""
+    """Buffers of each replicate, the part of them that is used, and its destination."""
 
 
 class FillPlan(NamedTuple):
-    """Where everything belongs that a rectangle of a block is filled from."""
+    """The tiles that a rectangle of a block is filled from, and their destinations."""
 
     first: Tensor | None
-    """The place of the first direction, where it is wanted and shares its tile."""
+    """Destination of the first direction, if it is requested and shares its tile."""
     tiles: Sequence[Tile]
 
 
@@ -75,9 +75,9 @@ class TiledSampler(Sampler):
     """Independent entries, drawn in tiles of whole rows or, for long rows, of fixed chunks.
 
     A tile has one key. Its rows are padded to a multiple of ``unit`` values, because torch draws
-    differently at the end of an array that is not. Setting a generator costs as much as drawing a
-    thousand numbers, so the first directions of several steps share a tile where rows are short:
-    a run with one direction a step then sets it every eighth step.
+    the end of other arrays differently. Seeding a generator costs as much as drawing a thousand
+    numbers, so if rows are short, the first directions of several steps share a tile: a run with
+    one direction per step then seeds it every eighth step only.
     """
 
     unit: ClassVar[int]
@@ -97,11 +97,11 @@ class TiledSampler(Sampler):
         """Fill a contiguous ``out`` (rows, width) from the generator."""
 
     def expect(self, out: Tensor) -> None:
-        """Plan once: after an evaluation, a view costs as much as a hundred draws."""
+        """Make the views once: after an evaluation, one costs as much as a hundred draws."""
         self._expected = out, self._plan(out, range(out.shape[1]), range(self.dim))
 
     def fill(self, out: Tensor, step: int, queries: range, coordinates: range) -> None:
-        """Copy the wanted part of every tile that the rectangle touches."""
+        """Copy the requested part of every tile that the rectangle overlaps."""
         if self._rows == 1 and self._is_one_tile(out, coordinates):
             for query, row in zip(queries, out[0], strict=True):
                 chunk = coordinates.start // self._width
@@ -121,7 +121,7 @@ class TiledSampler(Sampler):
                 into.copy_(wanted)
 
     def _plan(self, out: Tensor, queries: range, coordinates: range) -> FillPlan:
-        """Cut a rectangle into the tiles that it touches."""
+        """Split a rectangle into the tiles that it overlaps."""
         first = None
         if self._shared_steps:
             if queries.start == 0:
@@ -135,7 +135,7 @@ class TiledSampler(Sampler):
         return FillPlan(first, tiles)
 
     def _tile(self, tile: int, chunk: int, rows: slice, columns: slice, into: Tensor) -> Tile:
-        """The first rows of a tile; devices whose draws depend on the size draw it whole."""
+        """The first rows of a tile; the whole tile on devices whose draws depend on the size."""
         width = min(self._width, self._padded(self.dim - chunk * self._width))
         drawn = rows.stop if self._generators.prefix_stable else self._rows
         scratch = self._scratch((drawn, width))
@@ -146,7 +146,7 @@ class TiledSampler(Sampler):
         return Tile(tile, chunk, parts)
 
     def _is_one_tile(self, out: Tensor, coordinates: range) -> bool:
-        """Whether a part of long rows is one tile, which can be drawn where it belongs."""
+        """Whether a part of long rows is exactly one tile, which needs no scratch buffer."""
         return (
             len(coordinates) == self._width
             and coordinates.start % self._width == 0
@@ -156,7 +156,7 @@ class TiledSampler(Sampler):
         )
 
     def _first(self, step: int, coordinates: range) -> Tensor:
-        """The first direction of a step, (replicates, 1, …), kept with those beside it."""
+        """The first direction of a step, (replicates, 1, …), cached with those in its tile."""
         tile, row = divmod(step, self._shared_steps)
         if self._firsts is None:
             shape = (len(self.keys), SHARED_STEPS, self._width)
@@ -164,7 +164,7 @@ class TiledSampler(Sampler):
             self._firsts = None, kept.unbind(), torch.split(kept[..., : self.dim], 1, dim=1)
         at, tiles, rows = self._firsts
         if at != tile:
-            self._firsts = None, tiles, rows  # an interrupt must not leave half of it as drawn
+            self._firsts = None, tiles, rows  # invalid until drawn, in case of an interrupt
             for out, generator in zip(tiles, self._generators.at(tile, FIRSTS, 0), strict=True):
                 self._draw(out, generator)
             self._firsts = tile, tiles, rows
@@ -172,7 +172,7 @@ class TiledSampler(Sampler):
         return rows[row] if whole else rows[row][..., coordinates.start : coordinates.stop]
 
     def _scratch(self, shape: tuple[int, int]) -> Tensor:
-        """Buffer for a tile of as many replicates as are drawn before one copy."""
+        """Scratch buffer for a tile of the replicates that are drawn before a copy."""
         if shape not in self._scratches:
             together = min(len(self.keys), max(1, TOGETHER // (shape[0] * shape[1])))
             scratch = torch.empty(together, *shape, dtype=torch.float32, device=self.device)
@@ -184,7 +184,7 @@ class TiledSampler(Sampler):
 
 
 def _pieces(wanted: range, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """Cut a range at multiples of ``size``: index, slice inside the piece, slice of the range."""
+    """Split a range at multiples of ``size``: index, slice in the piece, slice of the range."""
     start = wanted.start
     while start < wanted.stop:
         index = start // size
@@ -196,17 +196,17 @@ def _pieces(wanted: range, size: int) -> Iterator[tuple[int, slice, slice]]:
 
 @dataclass(frozen=True)
 class Directions:
-    """An entry of the registry: the sampler and what the theory needs to know of it."""
+    """An entry of the registry: the sampler and its properties for the theory."""
 
     name: str
     summary: str
     sampler: type[Sampler]
     orthogonal: bool = False
-    """UᵀU = d·I exactly; a block then has at most d directions and needs no solve."""
+    """Whether UᵀU = d·I exactly; a block then has at most d directions and needs no solve."""
     random_norm: bool = False
-    """‖u‖² has the spread of a Gaussian's; else it is d exactly."""
+    """Whether ‖u‖² has the distribution of a Gaussian vector's; else it is d exactly."""
     signs: bool = False
-    """Entries are signs, so that directions depend on each other with a probability above 0."""
+    """Whether entries are signs, so that directions may be linearly dependent."""
 
 
 DIRECTIONS: Registry[Directions] = Registry("directions", __name__, lambda e: e.sampler)

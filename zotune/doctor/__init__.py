@@ -1,1 +1,1 @@
-"""``zotune doctor``: what this machine has, what that means for a study, and what to do."""
+"""``zotune doctor``: check this machine for running studies, with advice."""

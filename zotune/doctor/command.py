@@ -33,7 +33,7 @@ CHECKS = (
 
 
 WAITING = (machine.bfloat16, services.hub)
-"""Checks that wait for another process or machine: they begin first, beside the others."""
+"""Checks that wait for another process or machine; they are started first, in parallel."""
 
 
 def doctor(*, as_json: bool) -> int:
@@ -66,7 +66,7 @@ def show(found: Iterable[Fact], *, as_json: bool) -> int:
 
 
 def outcome(check: Callable[[], Fact]) -> Fact:
-    """What a check finds; a package that cannot be imported is a finding, not the end."""
+    """The result of a check; an exception, such as a failed import, is a result, too."""
     try:
         return check()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What the doctor says about one thing."""
+"""``Fact``: the result of one check."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing about this machine."""
+    """A fact about this machine."""
 
     name: str
     status: Status
-    """``problem`` if something will not work, ``note`` if it may surprise."""
+    """``problem`` if something will not work, ``note`` if it may be unexpected."""
     found: str
     advice: str
     """What it means for a study, and what to do."""

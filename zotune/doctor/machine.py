@@ -123,7 +123,7 @@ def gpus() -> Fact:
 
 
 def bfloat16(program: str = PRODUCT) -> Fact:
-    """Multiply in a process of its own: some machines announce AMX and kill whoever uses it."""
+    """Test a product in a child process: some machines announce AMX and kill processes using it."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     if done.returncode == 0:
         advice = "Language models can be trained in half the memory."

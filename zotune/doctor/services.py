@@ -1,4 +1,4 @@
-"""Facts about what a study talks to: Ray, MLflow, the hub, a browser."""
+"""Facts about services that studies use: Ray, MLflow, Hugging Face, a browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ray() -> Fact:
 
 
 def mlflow() -> Fact:
-    """Where curves would be recorded, and whether it answers; no credentials are shown."""
+    """The MLflow store, and whether it answers; credentials are not shown."""
     try:
         uri = resolve_uri()
         shown, database = without_credentials(uri), database_of(uri)
@@ -95,7 +95,7 @@ def answers(address: str) -> bool:
 
 
 def browser() -> Fact:
-    """What would open MLflow's page."""
+    """The browser that would open MLflow's page."""
     try:
         found = webbrowser.get()
     except webbrowser.Error:

@@ -1,8 +1,8 @@
 """Gradient estimators: an estimate is U·c, and an estimator is the choice of c.
 
-One file an estimator. The function gets the directional differences v and the block of
-directions, and returns the coefficients c; it neither knows nor cares whether the block is dense,
-orthogonal or replayed from its address. Your own, in a few lines::
+One file per estimator. The function gets the directional differences v and the block of directions,
+and returns the coefficients c; it does not depend on whether the block is dense, orthogonal or
+replayed from its address. Your own, in a few lines::
 
     from zotune import estimators
 
@@ -10,12 +10,11 @@ orthogonal or replayed from its address. Your own, in a few lines::
     def sign(v, block):
         return v.sign() / block.q
 
-An estimator may keep a vector m from step to step: declare ``remember``, a function of m and U·c.
-The estimate is then m + U·c, with c from v − Uᵀm, the part of the differences that m does not
-explain; m begins at zero, is saved with the run, and lives beside a model's weights as beside a
-vector.
+An estimator may have a memory, a vector m: declare ``remember``, a function of m and U·c that
+returns the next m. The estimate is then m + U·c, with c computed from v − Uᵀm, the residual of the
+differences. m starts at zero, is saved with the run, and works for vectors and for models.
 
-``exact`` and ``preferred_q`` tell ``q: auto`` and ``update: auto`` what to choose for yours.
+``exact`` and ``preferred_q`` determine what ``q: auto`` and ``update: auto`` choose for yours.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Remember = Callable[["Tensor", "Tensor"], "Tensor"]
 
 @dataclass(frozen=True)
 class Moments:
-    """What the mean step of an estimate needs, relative to ‖g‖² and for mu → 0.
+    """The moments of an estimate, relative to ‖g‖² and for mu → 0.
 
     ``alignment`` is E gᵀĝ / ‖g‖² and ``energy`` is E‖ĝ‖² / ‖g‖².
     """
@@ -66,7 +65,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An entry of the registry: the coefficients and what is known of them."""
+    """An entry of the registry: the function for the coefficients and its properties."""
 
     name: str
     formula: str
@@ -77,29 +76,30 @@ class Estimator:
     at_most_dim: bool = False
     """Whether a block of more than d directions makes no sense."""
     claims: frozenset[str] = frozenset()
-    """Properties that the tests hold it to: see ``CLAIMS``."""
+    """Properties that the conformance tests check: see ``CLAIMS``."""
     remember: Remember | None = None
-    """What becomes of a vector m that is kept from step to step, from m and U·c, number by number.
-    With one, the estimate is m + U·c, and v comes less Uᵀm: what m does not explain."""
+    """Elementwise function of the memory m and U·c that returns the next m. If it is given, the
+    estimate is m + U·c, and the function for c gets v − Uᵀm."""
     exact: bool = False
-    """Whether d independent directions give the gradient itself: ``q: auto`` then takes full blocks
-    where the budget covers several, and ``update: auto`` a quasi-Newton update for them."""
+    """Whether d independent directions give the exact gradient: ``q: auto`` then uses full blocks
+    if the budget covers several, and ``update: auto`` a quasi-Newton update with them."""
     preferred_q: int | None = None
-    """What ``q: auto`` takes where blocks are not full; None: √(d + 1), as for averaging."""
+    """The choice of ``q: auto`` if blocks are not full; None: √(d + 1), as for averaging."""
 
     def spread(self, directions: Directions, q: int, dim: int) -> float:
-        """ω = E‖ĝ‖²‖g‖² / (E gᵀĝ)²: how many steps do the work of one along the gradient.
+        """ω = E‖ĝ‖²‖g‖² / (E gᵀĝ)², the number of steps that equal one along the gradient.
 
-        d/q where the estimator declares no moments, as of a projection.
+        d/q, as for a projection, if the estimator declares no moments.
         """
         if self.moments is None:
             return max(1.0, dim / q)
         return 1 / self.moments(directions, q, dim).progress
 
     def closest(self, directions: Directions, q: int, dim: int) -> float:
-        """The multiple of the estimate that is closest to g: E gᵀĝ / E‖ĝ‖², 1 of a projection.
+        """The scale factor that brings the estimate closest to g: E gᵀĝ / E‖ĝ‖².
 
-        An average of few directions is far longer than g, and so is the decrease that it predicts.
+        It is 1 for a projection.
+        An average of few directions is far longer than g, and overestimates the decrease.
         """
         if self.moments is None or self.remember is not None:
             return 1.0
@@ -111,7 +111,7 @@ class Estimator:
 
 
 def require_possible(estimator: Estimator, directions: Directions, q: int, d: int) -> None:
-    """Refuse blocks that the estimator or the directions cannot have."""
+    """Raise an error for block sizes that the estimator or the directions do not support."""
     for what, limited in (
         (f"estimator {estimator.name!r}", estimator.at_most_dim),
         (f"directions {directions.name!r}", directions.orthogonal),

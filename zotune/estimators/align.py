@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def moments(directions: Directions, q: int, d: int) -> Moments:
-    """A projection on E r of d dimensions in the mean: E gᵀĝ = E‖ĝ‖² = (E r/d) ‖g‖².
+    """Moments of a projection on a random subspace of rank r: E gᵀĝ = E‖ĝ‖² = (E r/d) ‖g‖².
 
-    The rank r of the block is q, but for random signs. Of those it is the least that E r can be:
-    errors and bounds are then at most what is stated, and the best step is the same.
+    The rank r is q, except for random signs, for which a lower bound of E r is used: actual errors
+    and bounds are then at most the stated ones, and the best step is the same.
     """
     rank = q - dependent_signs(q, d) if directions.signs else q
     return Moments(rank / d, rank / d)
 
 
 def dependent_signs(q: int, d: int) -> float:
-    """The most of q vectors of d random signs that depend on the others, in the mean.
+    """An upper bound of the expected number of dependent vectors among q of d random signs.
 
-    k vectors span at most 2^k vectors of signs, for k coordinates of a vector in their span
-    determine it (Odlyzko). The next one is among them with a probability of 2^(k−d) at most; the
-    sum over 0 < k < q is 2^(q−d) − 2^(1−d). Exact for q ≤ 2; below 1 always.
+    The span of k vectors contains at most 2^k vectors of signs, because k coordinates determine a
+    vector in it (Odlyzko). So the next vector is in the span with probability at most 2^(k−d); the
+    sum over 0 < k < q is 2^(q−d) − 2^(1−d). Exact for q ≤ 2; always below 1.
 
     >>> dependent_signs(2, 2), dependent_signs(6, 6), dependent_signs(10, 40) < 1e-9
     (0.5, 0.96875, True)
@@ -49,10 +49,10 @@ def align(v: Tensor, block: Block) -> Tensor:
     """The projection of the gradient on the span of the directions; exact if they span everything.
 
     ĝ = U (UᵀU)⁻¹ v, so c solves the Gram matrix of ``block`` against v. It is the shortest vector
-    with uᵢᵀĝ = vᵢ for all i. Mean (q/d) g; E‖ĝ − g‖² = (d−q)/d ‖g‖². Where directions depend on
-    each other, as random signs do at times, c is the shortest one that agrees with v, and the mean
-    rank stands for q. Costs q directions. Near q = d the bias of one-sided differences,
-    (mu/2) uᵀHu, is magnified: prefer central differences or orthogonal directions there.
+    with uᵢᵀĝ = vᵢ for all i. Mean (q/d) g; E‖ĝ − g‖² = (d−q)/d ‖g‖². If directions are linearly
+    dependent, as random signs may be, c is the shortest solution, and the mean rank replaces q in
+    the formulas. Costs q directions. Near q = d the bias of one-sided differences, (mu/2) uᵀHu, is
+    magnified: prefer central differences or orthogonal directions there.
 
     >>> import torch
     >>> from zotune.blocks import DenseBlock

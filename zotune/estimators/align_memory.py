@@ -29,10 +29,10 @@ def remember(m: Tensor, along: Tensor) -> Tensor:
 def align_memory(v: Tensor, block: Block) -> Tensor:
     """The last estimate, corrected along the block's directions; one vector is kept.
 
-    ĝ = m + U (UᵀU)⁻¹ (v − Uᵀm) is the vector nearest to m with uᵢᵀĝ = vᵢ for all i. What earlier
-    blocks have measured stays in the estimate until a later one contradicts it: where x moves
-    slowly, ĝ tends to g with any q, while ``align`` forgets all but q of d dimensions. Costs q
-    directions. Its error follows the path of x, so no step of the theory is declared: take step
-    auto, or constant with eta. Hanzely, Mishchenko, Richtárik 2018 (SEGA, in its biased form).
+    ĝ = m + U (UᵀU)⁻¹ (v − Uᵀm) is the vector nearest to m with uᵢᵀĝ = vᵢ for all i. The estimate
+    keeps measurements of earlier blocks until later ones replace them: if x moves slowly, ĝ
+    converges to g for any q, while ``align`` uses only q of d dimensions at a time. Costs q
+    directions. Its error depends on the path of x, so there is no theory step: use step auto, or
+    constant with eta. Hanzely, Mishchenko, Richtárik 2018 (SEGA, in its biased form).
     """
     return block.solve(v)

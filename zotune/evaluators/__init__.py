@@ -1,9 +1,9 @@
-"""Who answers the requests of a run: this process, or workers elsewhere. One file an entry.
+"""Evaluators answer the requests of a run, in this process or by Ray workers.
 
-A part of the loop is a program: it asks (``Request``) and is answered (``Answer``). An evaluator
-runs programs. A request tells what can be evaluated apart, and how the parts are put together
-again (``Request.parts``), so that an evaluator decides only where and in which order; the values
-that the program sees do not depend on it.
+The steps of the loop are programs: generators that yield a ``Request`` and are sent an ``Answer``.
+An evaluator runs programs. A request says how it can be split and how the results are joined
+(``Request.parts``), so the evaluator only decides where and in which order parts are evaluated; the
+values do not depend on it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Evaluator(Protocol):
     """Runs the programs of a loop."""
 
     in_process: bool
-    """Whether all is evaluated here and at once, so that a lane may fuse steps."""
+    """Whether everything is evaluated synchronously in this process; lanes may then fuse steps."""
 
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
-        """The result of a lane's program, which is called with a state or with nothing.
+        """Run a lane's program, called with a state or without arguments; return its result.
 
-        The method and its arguments are given, not the generator: an evaluator whose workers
-        follow the run starts the same program in each of them.
+        Takes the method and its arguments, not the generator, so that workers that follow the run
+        can start the same program.
         """
         ...

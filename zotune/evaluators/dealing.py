@@ -1,4 +1,4 @@
-"""Which parts of a request go to a worker that is free, and when one is given to another too."""
+"""Scheduling: which parts of a request an idle worker gets, and when slow parts are duplicated."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from math import ceil
 from zotune.evaluators.following import Sent
 
 SECONDS = 0.1
-"""How long a worker should be busy with what it is dealt: messages cost a few milliseconds."""
+"""Seconds of work per message to a worker; a message costs a few milliseconds."""
 SLOWER = 4.0
-"""How many times the slowest recent part a part may take before it is dealt again."""
+"""A part is late if it takes this many times as long as the slowest recent part."""
 LEAST = 0.5
-"""Seconds that a part has in any case: a busy machine lets processes wait that long."""
+"""Minimum seconds before a part is late: on a busy machine processes wait that long."""
 RECENT = 64
 
 Flying = Sequence[tuple[float, list[int]]]
-"""When parts were dealt out, and which, of each worker that works on some."""
+"""For each busy worker: when it got its parts, and their indices."""
 
 
 @dataclass
 class Pace:
-    """How long parts take, seconds each."""
+    """Statistics of the seconds per part."""
 
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     def add(self, seconds: float) -> None:
-        """A part took so long."""
+        """Record the duration of a part."""
         self.recent.append(seconds)
 
     @property
     def mean(self) -> float | None:
-        """Of recent parts; None before the first."""
+        """Mean of recent parts; None before the first."""
         return sum(self.recent) / len(self.recent) if self.recent else None
 
     @property
     def patience(self) -> float | None:
-        """How long a part may take; None where nothing is known."""
+        """Seconds after which a part is late; None if no duration is known."""
         return max(LEAST, SLOWER * max(self.recent)) if self.recent else None
 
 
 class Deal:
-    """The parts of one request: waiting, dealt out, found.
+    """The parts of one request: waiting, in progress, or done.
 
     Args:
-        count: parts.
-        workers: how many share them.
-        pace: how long parts took so far.
+        count: number of parts.
+        workers: number of workers.
+        pace: the durations of parts so far.
     """
 
     def __init__(self, count: int, workers: int, pace: Pace) -> None:
@@ -57,7 +57,7 @@ class Deal:
         self._waiting = deque(range(count))
         self._again: set[int] = set()
         self.repeated = 0
-        """Parts that were given to a second worker."""
+        """Number of parts that were given to a second worker."""
         self._deaths = dict.fromkeys(range(count), 0)
 
     @property
@@ -66,7 +66,7 @@ class Deal:
         return len(self.found) == self.count
 
     def take(self) -> list[int]:
-        """Parts for a worker that is free: an even share at most, and a tenth of a second's."""
+        """Parts for an idle worker: at most an even share, and about ``SECONDS`` of work."""
         self._waiting = deque(part for part in self._waiting if part not in self.found)
         many = ceil(len(self._waiting) / max(1, self.workers))
         if self.pace.mean is not None:
@@ -78,7 +78,7 @@ class Deal:
         return taken
 
     def patience(self, flying: Flying, now: float) -> float | None:
-        """Seconds until the first part is late; None: there is nobody who could be."""
+        """Seconds until the first part is late; None if no part can be late."""
         each = self.pace.patience
         if each is None:
             return None
@@ -86,7 +86,7 @@ class Deal:
         return max(0.0, min(late) - now) if late else None
 
     def deal_again(self, flying: Flying, now: float) -> None:
-        """Let late parts wait again, for the next worker that is free."""
+        """Put late parts back into the queue for the next idle worker."""
         each = self.pace.patience
         if each is None:
             return
@@ -100,7 +100,7 @@ class Deal:
         self._waiting.extend(late)
 
     def add(self, parts: Sequence[int], answers: Sequence[Sent], seconds: float) -> bool:
-        """Answers of parts, of which the first counts; whether these were."""
+        """Store the answers of parts unless they have one; return whether any was new."""
         self.pace.add(seconds / max(1, len(parts)))
         new = [part for part in parts if part not in self.found]
         for part, answer in zip(parts, answers, strict=True):
@@ -108,17 +108,17 @@ class Deal:
         return bool(new)
 
     def give_back(self, parts: Sequence[int]) -> None:
-        """Parts that were dealt to a worker that has no answer."""
+        """Put the parts of a worker that has failed back into the queue."""
         missing = [part for part in parts if part not in self.found]
         self._again |= set(missing)
         self._waiting.extendleft(part for part in missing[::-1] if part not in self._waiting)
 
     def blame(self, parts: Sequence[int]) -> int:
-        """A worker has died over these; how many have died over one of them at most."""
+        """Count a worker's death for its parts; return the largest count of one part."""
         for part in parts:
             self._deaths[part] += 1
         return max((self._deaths[part] for part in parts), default=0)
 
     def _alone(self, parts: Sequence[int]) -> list[int]:
-        """Parts without an answer that only one worker has."""
+        """Parts without an answer that only one worker is evaluating."""
         return [p for p in parts if p not in self.found and p not in self._again]

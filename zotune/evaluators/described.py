@@ -1,4 +1,4 @@
-"""An objective that lives in workers alone, as the run knows it."""
+"""A stand-in for an objective that exists in workers only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zotune.objectives import Objective
 
 
 class Described(Objective):
-    """What is known of a function that is evaluated elsewhere."""
+    """The properties of a function that is evaluated elsewhere."""
 
     def __init__(self, of: Objective) -> None:
         super().__init__(of.name, of.dim, dtype=of.dtype)
@@ -23,18 +23,18 @@ class Described(Objective):
 
     @property
     def points_per_call(self) -> int:
-        """As the function says."""
+        """As of the function."""
         return self._per_call
 
     def start(self) -> Tensor:
-        """As the function says."""
+        """As of the function."""
         return torch.from_numpy(self._start)
 
     def fingerprint(self) -> dict[str, Any]:
-        """As the function says."""
+        """As of the function."""
         return self._fingerprint
 
 
 def described(objective: Any) -> Described | None:
-    """The description of a function of a vector; None of a module's weights, which must be here."""
+    """The description of a function of a vector; None for a model, which is built here, too."""
     return Described(objective) if isinstance(objective, Objective) else None

@@ -1,9 +1,9 @@
-"""A copy of a run that follows it by scalars: the same programs, sent the same answers.
+"""Replicate a run in a worker by exchanging scalars only.
 
-A program of the loop is a function of its state and of the answers it is sent. Whoever starts the
-same programs from the same state and sends them the same answers has the same x, bit for bit, and
-so the same points: they need not be sent. That holds for every estimator, update and step rule, on
-vectors and on weights alike.
+A program of the loop is a function of its state and of the answers it is sent. A worker that runs
+the same programs from the same state with the same answers has the same x, bit for bit, and so the
+same points, which therefore need not be sent. This holds for every estimator, update and step rule,
+on vectors and on weights.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from zotune.core.state import LaneState
 from zotune.iterates import Answer, Iterate, Program, Request
 
 BEGIN = "begin"
-"""The program that has no state before it."""
+"""Name of the first program, which has no state as argument."""
 SAMPLE = 4096
-"""Numbers of a tensor that its checksum covers."""
+"""Maximum number of entries of a tensor that its checksum covers."""
 
 Sent = tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]]
-"""Values and metrics of an answer, as they travel."""
+"""Values and metrics of an answer, as sent between processes."""
 
 
 class FollowedLane(Protocol):
-    """What an evaluator knows of a lane; its programs are methods, called by their names."""
+    """The interface of a lane for evaluators; its programs are methods, called by name."""
 
     budget: Budget
 
     def limit_to(self, limit: int) -> None:
-        """End when so much is spent."""
+        """End when ``limit`` is spent."""
 
 
 class FollowedLoop(Protocol):
-    """What an evaluator knows of the loop whose requests it answers."""
+    """The interface of a loop for evaluators."""
 
     config: Config
     objective: Any
@@ -51,22 +51,22 @@ class FollowedLoop(Protocol):
 
     @property
     def lanes(self) -> Sequence[FollowedLane]:
-        """Its replicates, together or apart."""
+        """The lanes, one for all replicates or one for each."""
 
 
 class Chapter(NamedTuple):
-    """A program of a run, or the rest of one, and the answers that it was sent."""
+    """A program of a run, or the rest of one, with the answers that it was sent."""
 
     lane: int
     name: str
-    """Of the lane's method; empty: the program that the copy is in goes on."""
+    """Name of the lane's method; empty if the copy's current program continues."""
     answers: list[Sent]
     limit: int
-    """What the lane may spend: a trial may be granted less than its budget for a while."""
+    """The limit of the lane's budget; a trial may temporarily have less than its budget."""
 
 
 class JoinState(NamedTuple):
-    """All that a copy needs to join a run before one of its programs."""
+    """The complete state that a copy needs to join a run before one of its programs."""
 
     states: dict[int, LaneState]
     tensors: dict[str, Tensor]
@@ -75,20 +75,20 @@ class JoinState(NamedTuple):
 
 @dataclass(frozen=True)
 class News:
-    """What a copy has missed, and how it can tell that it still is one."""
+    """The programs and answers that a copy has missed, and a checksum to verify its x."""
 
     chapters: list[Chapter] = field(default_factory=list)
     to_join: JoinState | None = None
     checksum: int = 0
     parts: int = 0
-    """Of the request that is asked now."""
+    """Number of parts of the current request."""
 
 
 class Copy:
-    """A run that is told its answers.
+    """A copy of a run, which is sent the answers.
 
     Args:
-        loop: of the same configuration and an objective of its own.
+        loop: a loop of the same configuration, with its own objective.
     """
 
     def __init__(self, loop: FollowedLoop) -> None:
@@ -99,7 +99,7 @@ class Copy:
         self._request: Request | None = None
 
     def follow(self, news: News) -> bool:
-        """Take part up to the request that is asked now; whether x is that of the run."""
+        """Advance to the current request; return whether x is the same as the run's."""
         if news.to_join is not None:
             self._restore(news.to_join)
         for chapter in news.chapters:
@@ -113,8 +113,8 @@ class Copy:
         return asked is not None and asked.parts is not None and asked.parts().count == news.parts
 
     def evaluate(self, parts: Sequence[int]) -> list[Answer]:
-        """Some parts of the request that is asked now."""
-        assert self._request is not None  # the run is asking
+        """Evaluate some parts of the current request."""
+        assert self._request is not None  # the run has a request
         assert self._request.parts is not None
         cut = self._request.parts()
         return [cut.evaluate(part) for part in parts]
@@ -147,13 +147,13 @@ class Copy:
 
 
 def state_of(result: Any) -> LaneState:
-    """The state that a program has ended with; reports give an observation beside it."""
+    """The state in a program's result; reports also return an observation."""
     state: LaneState = result[0] if isinstance(result, tuple) else result
     return state
 
 
 def sent(answer: Answer) -> Sent:
-    """An answer as it travels; ∇f stays where it is."""
+    """An answer in the form that is sent between processes, without ∇f."""
     metrics = {name: value.cpu().numpy() for name, value in answer.metrics.items()}
     return answer.values.cpu().numpy(), metrics
 
@@ -161,13 +161,13 @@ def sent(answer: Answer) -> Sent:
 def arrived(
     values: npt.NDArray[Any], metrics: Mapping[str, npt.NDArray[Any]], device: torch.device
 ) -> Answer:
-    """An answer that has travelled."""
+    """The inverse of ``sent``."""
     made = {name: torch.from_numpy(np.array(value)) for name, value in metrics.items()}
     return Answer(torch.from_numpy(np.array(values)).to(device), None, made)
 
 
 def checksum(loop: FollowedLoop, state: LaneState | None) -> int:
-    """A few bytes that tell one x from another, of a sample of its numbers."""
+    """A checksum of a sample of x, to detect copies that differ."""
     tensors = [] if state is None else [state.x]
     tensors += [p.data for p in getattr(loop.objective, "trained", {}).values()]
     found = 0
@@ -179,6 +179,6 @@ def checksum(loop: FollowedLoop, state: LaneState | None) -> int:
 
 
 def state_to_join(loop: FollowedLoop, states: Mapping[int, LaneState]) -> JoinState:
-    """What a copy needs to join before the program that starts from these states."""
+    """The state for a copy to join before the program that starts from these states."""
     notes = loop.iterate.notes() | {"config": loop.config.model_dump()}
     return JoinState(dict(states), loop.iterate.tensors(), notes)

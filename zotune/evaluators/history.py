@@ -1,4 +1,4 @@
-"""The last programs of a run, and what each copy of it has been told of them."""
+"""Log of the last programs of a run, to bring its copies up to date."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from zotune.evaluators.following import (
 )
 
 KEPT = 256
-"""Programs that a copy may have missed and still catch up with by their answers."""
+"""Number of programs in the log; a copy that has missed more is sent the state."""
 
 Position = tuple[int, int]
-"""How many programs a copy has begun, and how many answers it has of the last."""
+"""Number of programs that a copy has begun, and of answers to the last of them."""
 NOWHERE: Position = (-1, 0)
 
 
 class History:
-    """Writes down the programs of a run, for copies that follow it.
+    """Records the programs of a run for its copies.
 
     Args:
-        loop: the run itself.
+        loop: the loop of the run.
     """
 
     def __init__(self, loop: FollowedLoop) -> None:
         self.loop = loop
         self._chapters: deque[Chapter] = deque(maxlen=KEPT)
         self._count = 0
-        """Programs that have begun."""
+        """Number of programs that have begun."""
         self._states: dict[int, LaneState] = {}
-        """Of each lane, before its current program or after its last."""
+        """State of each lane, before its current program or after its last."""
         self._to_join: JoinState | None = None
         self._proof: int | None = None
-        """Of x before the current program."""
+        """Checksum of x before the current program."""
 
     def begin(self, lane: int, name: str, arguments: tuple[Any, ...]) -> None:
-        """A program begins."""
+        """Record that a program begins."""
         if name == BEGIN:
             self._states.pop(lane, None)
         elif self._states.get(lane) is not arguments[0]:
-            self._chapters.clear()  # the run goes on from another state than it has ended with
+            self._chapters.clear()  # this state is not the result of the last program
             self._states[lane] = arguments[0]
         self._count += 1
         self._to_join = self._proof = None
@@ -57,17 +57,17 @@ class History:
         self._chapters.append(Chapter(lane, name, [], limit))
 
     def add(self, answer: Sent) -> None:
-        """The program was answered."""
+        """Record an answer to the current program."""
         self._chapters[-1].answers.append(answer)
 
     def end(self, result: Any) -> None:
-        """The program has ended."""
+        """Record that the current program has ended."""
         self._states[self._chapters[-1].lane] = state_of(result)
 
     def news_for(self, position: Position, parts: int) -> tuple[News, Position]:
-        """What a copy at a position must be told, and where it is then.
+        """The news for a copy at a position, and its position afterwards.
 
-        ``parts`` is how many the request has that is asked now, which the copy compares.
+        ``parts`` is the number of parts of the current request, which the copy verifies.
         """
         now = (self._count, len(self._chapters[-1].answers))
         if self._proof is None:
@@ -87,5 +87,5 @@ class History:
         return News([self._chapters[-1]], self._to_join, proof, parts), now
 
     def _follows_from(self, known: int) -> bool:
-        """Whether a copy that has only been built can begin with the run."""
+        """Whether a new copy can start with the first program instead of a state."""
         return known == 0 and self._chapters[0].name == BEGIN

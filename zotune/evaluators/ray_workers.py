@@ -1,10 +1,10 @@
-"""N Ray workers that share the evaluations of a run, and exchange scalars with it.
+"""Ray workers that share the evaluations of a run and exchange scalars with it.
 
-Each worker has an objective of its own. Workers of a run that has addresses follow it (see
-``following``); points are sent only where a descent makes them that no address tells. Parts of a
-request are dealt out as workers become free. A worker that dies is replaced, and a part that takes
-far longer than others did is given to an idle worker too: its first answer counts. The budget is
-charged by the run alone, so that nothing that is evaluated again is charged again.
+Each worker has its own objective. If directions have addresses, workers replicate the run (see
+``following``); points are sent only for the automatic descent, whose points cannot be derived from
+an address. Idle workers get the next parts of a request. A worker that dies is replaced, and a part
+that takes far longer than others is also given to an idle worker; the first answer counts. Only the
+run itself charges the budget, so that repeated evaluations are not charged again.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from zotune.iterates import Answer, Program, Request, Result
 from zotune.iterates.parts import Parts
 
 LOST = "lost"
-"""What a worker answers whose copy of the run is out of date."""
+"""Reply of a worker whose copy of the run is out of date."""
 DEATHS = 3
-"""Workers that may die over one part before the run ends."""
+"""Number of workers that may die while evaluating one part before the run fails."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker answers."""
+    """The reply of a worker."""
 
     answers: list[Sent]
     seconds: float
-    """Of all parts together."""
+    """Total seconds for all parts."""
     failed: int
-    """Evaluations that failed as the objective allows."""
+    """Number of failed evaluations, by exceptions that the objective allows."""
 
 
 class EvaluationActor:
-    """Lives in a worker's process: builds the objective once and evaluates what it is dealt."""
+    """The actor in a worker's process: builds the objective once and evaluates parts."""
 
     def open(self, build: Callable[[], Any], threads: int) -> Described | None:
-        """Build the objective, and say what is known of it."""
+        """Build the objective, and return its description."""
         torch.set_num_threads(threads)
         self._objective = build()
         return described(self._objective)
 
     def join(self, make: Callable[[Any], FollowedLoop]) -> None:
-        """Make a loop of the run with the objective that is open."""
+        """Build a copy of the run's loop with the objective of this worker."""
         self._copy = Copy(make(self._objective))
 
     def evaluate(
         self, news: News | None, parts: Sequence[int], points: Sequence[Any]
     ) -> Reply | str:
-        """Parts of the request that is asked now, or the function at points."""
+        """Evaluate parts of the current request, or the function at given points."""
         loop = self._copy.loop
         with torch.inference_mode() if loop.iterate.pure else torch.no_grad():
             if news is not None and not self._copy.follow(news):
@@ -80,14 +80,14 @@ class EvaluationActor:
 
 @dataclass
 class Worker:
-    """A worker, as the run knows it."""
+    """A worker, seen from the run."""
 
     actor: Any
     opened: Any
-    """The call that builds its objective."""
+    """Reference to the call that builds its objective."""
     position: Position = NOWHERE
     busy: Any = None
-    """The call that it works on."""
+    """Reference to its current call."""
     parts: list[int] = field(default_factory=list)
     began: float = 0.0
     answered: bool = False
@@ -100,8 +100,8 @@ class RayWorkers:
 
     Args:
         count: N.
-        build: makes the objective; it travels to each worker once, and is called there.
-        share: what a worker gets of the machine, ``cpu`` and ``gpu``.
+        build: builds the objective; sent to each worker once, and called there.
+        share: resources of a worker, ``cpu`` and ``gpu``.
         placed: Ray's scheduling options of each worker, for bundles of a placement group.
     """
 
@@ -125,24 +125,24 @@ class RayWorkers:
         self._make: Any = None
         self._history: History | None = None
         self._loop: FollowedLoop
-        """Whose requests are answered, once it has come (``attend``)."""
+        """The loop whose requests are answered; set by ``attend``."""
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
-        """Workers that died; parts that were dealt again; workers that had to be sent the state."""
+        """Numbers of workers that died, of parts given to a second worker, of states sent."""
         self._died_at_start = 0
-        """Workers in a row that died before they had joined."""
+        """Number of workers in a row that died before they had joined."""
         self._actor: Any = ray.remote(EvaluationActor)
         self.workers = [self._started(at) for at in range(count)]
 
     def describe(self) -> Described | None:
-        """What the first worker that is ready says of its objective; None of a module's weights."""
+        """The description of the objective by the first worker that is ready; None for models."""
         import ray
 
         opening = [worker.opened for worker in self.workers]
         return _opened(ray.wait(opening, num_returns=1)[0][0])
 
     def attend(self, loop: FollowedLoop, make: Callable[[Any], FollowedLoop]) -> None:
-        """Serve this loop from now on; ``make`` builds a worker's, given its objective."""
+        """Serve this loop from now on; ``make`` builds a worker's copy from its objective."""
         import ray
 
         self._loop, self._make = loop, ray.put(make)
@@ -151,14 +151,14 @@ class RayWorkers:
             self._joining(worker)
 
     def gather(self, seconds: float = 60.0) -> None:
-        """Wait until all workers have joined, so long at most; late ones join during the run."""
+        """Wait at most ``seconds`` until all workers have joined; late ones join during the run."""
         import ray
 
         joining = [worker.busy for worker in self.workers]
         ray.wait(joining, num_returns=len(joining), timeout=seconds)
 
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
-        """The result of a program whose requests the workers answer."""
+        """Run a program whose requests the workers answer; return its result."""
         if self._history is None:
             return run(program(*arguments), self._answered)
         owner: Any = program.__self__  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ class RayWorkers:
         parts = request.parts()
         deal = Deal(parts.count, len(self.workers), self.pace)
         for worker in self.workers:
-            worker.parts = []  # what they still work on is of an earlier request
+            worker.parts = []  # parts still in progress belong to an earlier request
         while not deal.done:
             for worker in self.workers:
                 if worker.busy is None and (taken := deal.take()):
@@ -201,13 +201,13 @@ class RayWorkers:
             news, worker.position = self._history.news_for(worker.position, parts.count)
             worker.corrected = news.to_join is not None
         else:
-            assert parts.points is not None  # a descent asks for values at points
+            assert parts.points is not None  # the automatic descent requests values at points
             points = [parts.points(part).cpu().numpy() for part in taken]
         worker.busy = worker.actor.evaluate.remote(news, taken, points)
         worker.parts, worker.began = taken, monotonic()
 
     def _wait(self, deal: Deal) -> None:
-        """Wait for a worker, or until a part is late."""
+        """Wait for a reply, or until a part is late."""
         import ray
 
         calls = {worker.busy: worker for worker in self.workers if worker.busy is not None}
@@ -234,8 +234,8 @@ class RayWorkers:
             if worker.position == NOWHERE:
                 _opened(worker.opened)
                 raise
-            return  # of a part that another worker has evaluated
-        if reply is None:  # it has joined
+            return  # another worker has evaluated the part
+        if reply is None:  # the reply to ``join``
             worker.position, self._died_at_start = (0, 0), 0
         elif reply == LOST:
             if worker.corrected:
@@ -256,7 +256,7 @@ class RayWorkers:
                 self._loop.objective.failed = failed
 
     def _replace(self, worker: Worker, deal: Deal, parts: list[int], error: Exception) -> None:
-        """Replace a dead worker; its parts go to the next that are free."""
+        """Replace a dead worker; its parts go to the next idle ones."""
         import ray
 
         self.deaths += 1
@@ -274,7 +274,7 @@ class RayWorkers:
         self.workers[at] = self._started(at)
 
     def _started(self, at: int) -> Worker:
-        """A worker that opens its objective, and joins the run if there is one."""
+        """Start a worker that builds its objective, and joins the run if it has begun."""
         actor = self._actor.options(**self._options, **self._placed[at]).remote()
         worker = Worker(actor, actor.open.remote(self._build, self.threads))
         if self._make is not None:
@@ -287,7 +287,7 @@ class RayWorkers:
 
 
 def _opened(call: Any) -> Described | None:
-    """What a worker says of its objective, or why it has none."""
+    """A worker's description of its objective; raises an error if it could not be built."""
     import ray
 
     try:
@@ -298,5 +298,5 @@ def _opened(call: Any) -> Described | None:
 
 
 def threads_of(share: Mapping[str, float]) -> int:
-    """Threads that a worker computes with, and the run beside it: whole CPUs, at least one."""
+    """Number of threads of a worker and of the run: whole CPUs, at least one."""
     return max(1, int(share.get("cpu", 1)))

@@ -1,4 +1,4 @@
-"""All evaluations in this process, whole requests at a time."""
+"""The evaluator for this process: evaluates whole requests at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zotune.iterates import Answer, Program, Request, Result
 
 
 def run(program: Program[Result], answer: Callable[[Request], Answer]) -> Result:
-    """Run a program to its end; ``answer`` answers its requests."""
+    """Run a program to its end, with ``answer`` for its requests; return its result."""
     given: Answer | None = None
     while True:
         try:
@@ -26,7 +26,7 @@ class Serial:
     in_process = True
 
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
-        """The result of a program."""
+        """Run a program; return its result."""
         return run(program(*arguments), lambda request: request.evaluate())
 
 

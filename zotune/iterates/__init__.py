@@ -1,8 +1,8 @@
-"""Where x lives: rows of a tensor, or the weights of a module. One loop moves either.
+"""Iterates hold x: as rows of a tensor (``Vectors``), or as weights of a module (``Weights``).
 
-An iterate knows what is evaluated around x, how x is moved, and how it is looked at without charge.
-It evaluates nothing by itself: it makes a ``Request``, and whoever drives the loop answers it, in
-this process or elsewhere.
+An iterate determines which points around x are evaluated, how x is moved, and how its loss is
+observed without charge. It evaluates nothing itself: it makes a ``Request``, which an evaluator
+answers in this process or elsewhere. The lanes of ``zotune.loop`` use it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 SHORT = 1e-3
-"""A first step, before anything is known of f, changes x by this share of its size."""
+"""The first step of a line search changes x by this share of its norm."""
 
 
 class Answer(NamedTuple):
-    """What came of a request."""
+    """The result of a request."""
 
     values: Tensor
-    """(replicates, points), or (replicates,) of a look."""
+    """(replicates, points), or (replicates,) for an uncharged loss."""
     gradient: Tensor | None = None
-    """∇f at x, where it came with the values for nothing."""
+    """∇f at x, if it was computed with the values at no extra cost."""
     metrics: Mapping[str, Tensor] = {}
-    """What else a look has seen, (replicates,) each."""
+    """Further metrics of an uncharged evaluation, (replicates,) each."""
 
 
 @dataclass(frozen=True)
@@ -51,40 +51,40 @@ class Request:
     """Something to be evaluated."""
 
     evaluate: Callable[[], Answer]
-    """Does it in this process."""
+    """Evaluates the request in this process."""
     points: Callable[[], Tensor] | None = None
-    """The points, (replicates, n, d), for evaluators elsewhere; None where they cannot be told."""
+    """The points, (replicates, n, d), for ask/tell; None if the request is not a set of points."""
     charged: bool = True
     parts: Callable[[], Parts] | None = None
-    """The request in parts that can be evaluated apart; None: it is one."""
+    """The request split into parts for parallel evaluation; None if it cannot be split."""
 
 
 class Attempt(NamedTuple):
-    """A step that is tried before it is taken."""
+    """A trial step."""
 
     request: Request
     decrease: Callable[[], float]
-    """gᵀΔ, the decrease that the estimate predicts for a short step Δ."""
+    """gᵀΔ, the decrease that the estimate g predicts for a short step Δ."""
 
 
 Result = TypeVar("Result")
 Program = Generator[Request, Answer, Result]
-"""A part of the loop: it asks for evaluations and ends with a result."""
+"""A generator of the loop that yields requests, is sent their answers, and returns a result."""
 
 
 WeightsReader = Callable[[bool], "dict[str, Tensor]"]
-"""Gives trained parameters by name: the last, or the best if that is asked for."""
+"""Returns trained parameters by name: the last ones, or the best ones if called with True."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What one step sees of x."""
+    """The part of x that one step works on."""
 
     step: int
     dim: int
-    """Of the vector that the step moves."""
+    """Dimension of the vector that the step moves."""
     payload: Any = field(default=None, repr=False)
-    """The iterate's own."""
+    """Private data of the iterate."""
 
 
 def motion_for(config: Config, directions: Directions, dim: int) -> Motion:
@@ -95,10 +95,10 @@ def motion_for(config: Config, directions: Directions, dim: int) -> Motion:
 
 
 class Iterate(Protocol):
-    """The thing that knows where x lives.
+    """The interface between a lane and the storage of x.
 
-    What has a body is what an iterate does unless it says otherwise: it has no bounds, takes steps
-    one by one, and all that evolves of it is in the state.
+    The default implementations are for an iterate without bounds that takes steps one by one and
+    keeps everything that evolves in the state.
     """
 
     objective: Any
@@ -110,40 +110,40 @@ class Iterate(Protocol):
     directions: Directions
     mu: float
     smoothness: float | None
-    """L, where the objective knows it."""
+    """L, if the objective knows it."""
     minimum: float | None
     gamma: float | None
     stochastic: bool
     pure: bool
     value_dtype: torch.dtype
     coefficient_dtype: torch.dtype
-    """In which v becomes c."""
+    """The dtype in which c is computed from v."""
     sees_loss: bool
-    """Whether a step's first value is the loss itself, so that looking is free."""
+    """Whether a step's first value is the loss at x."""
     looks_on_grid: bool
-    """Whether the loss is looked at for every point of a curve, or only for reports."""
+    """Whether the loss is evaluated for every point of a curve, or only for reports."""
     takes_points: bool
-    """Whether x can be put at any point, and f be asked for there."""
+    """Whether x can be set to any point, and f be evaluated at any point."""
     box: Box | None
-    """Bounds that points and probes keep to."""
+    """Bounds for x and for all points that are evaluated."""
 
     def alone(self, config: Config, row: int) -> Iterate:
-        """The iterate of one replicate, under a configuration that has no other."""
+        """The iterate of one replicate, for a configuration with one replicate."""
         return self
 
     def begin(self) -> dict[str, Any]:
-        """The fields of a state that are the iterate's: x, best_x, average, slots, metrics."""
+        """The iterate's fields of a new state: x, best_x, average, slots, metrics."""
 
     def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """Vectors for an update, at zero, where they are part of the state."""
+        """Zero vectors for the slots of an update, if the state holds them."""
         return {}
 
     def require_at(self, state: LaneState) -> None:
-        """Refuse a state whose x is no longer there."""
+        """Raise an error if the iterate no longer holds the x of this state."""
         return
 
     def view(self, step: int) -> View:
-        """What a step sees."""
+        """The part of x that a step works on."""
 
     def block(self, view: View, q: int) -> Block:
         """The first q directions of the step."""
@@ -157,10 +157,10 @@ class Iterate(Protocol):
         records: bool = False,
         center: bool = True,
     ) -> Request:
-        """All evaluations of a step; without f(x) where that is known already."""
+        """All evaluations of a step, without f(x) if ``center`` is false."""
 
     def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
-        """The directions of a step as they were probed, where bounds have bent some of them."""
+        """The directions that are probed, where bounds change some of those that were drawn."""
         return block
 
     def tests_bounds(self, state: LaneState, view: View) -> bool:
@@ -172,10 +172,10 @@ class Iterate(Protocol):
         return False
 
     def explained(self, state: LaneState, view: View, block: Block) -> Tensor:
-        """Uᵀm for the vector m that the estimator remembers, (replicates, q)."""
+        """Uᵀm for the estimator's memory m, (replicates, q)."""
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
-        """f as the step sees it at other points, (replicates, n, d)."""
+        """f on the step's mini-batch at other points, (replicates, n, d)."""
 
     def walk(
         self,
@@ -185,38 +185,38 @@ class Iterate(Protocol):
         etas: Sequence[float],
         coefficients: Coefficients,
     ) -> tuple[Tensor, Tensor] | None:
-        """x after plain steps that no curve shows, and the last values; None: step one by one."""
+        """x after several fused steps, and the values of the last; None: take them one by one."""
         return None
 
     def stay(self, steps: int) -> None:
-        """A step has ended without a move."""
+        """Called if a step ends without moving x."""
         return
 
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
-        """Which replicates no direction of the block moves: x + mu·u = x, (replicates,)."""
+        """Replicates for which x + mu·u rounds to x in every direction u, (replicates,)."""
 
     def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
-        """The point of each replicate that the value in its column belongs to."""
+        """For each replicate, the point whose value is in the given column."""
         return state.x
 
     def saw(self, state: LaneState, values: Tensor) -> LaneState:
-        """The state that has seen a step's values."""
+        """The state updated with a step's values, before x is moved."""
         return state
 
     def look(self, state: LaneState) -> Request | None:
-        """A look at the loss, which is not charged; None where no replicate runs."""
+        """A request for the uncharged loss; None if no replicate is running."""
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
-        """What curves show beside loss, best loss and divergence."""
+        """Further values of a curve point, beside loss, best loss and divergence."""
 
     def best_at(self, state: LaneState, better: Tensor) -> Tensor:
-        """The best points, where x of some replicates is better than ever."""
+        """The best points, for replicates whose x has become the best one."""
 
     def recorded(self, state: LaneState) -> LaneState:
         """The state after a point of its curve has been recorded."""
 
     def gradient(self, state: LaneState) -> Tensor | None:
-        """∇f at x for diagnostics, where it is known."""
+        """∇f at x for diagnostics; None if it is not known."""
         return None
 
     def unmoved(self, state: LaneState) -> Tensor:
@@ -225,12 +225,12 @@ class Iterate(Protocol):
     def move(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
-        """x moved by what an update makes of U·c."""
+        """Apply the update to the estimate U·c and move x."""
 
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> Attempt:
-        """The value of f, as the step sees it, where ``move`` would lead; x stays."""
+        """f on the step's mini-batch at the point that ``move`` would give; x is not changed."""
 
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
@@ -238,47 +238,47 @@ class Iterate(Protocol):
         """The step size that changes x by about a thousandth of its size."""
 
     def rejected(self, state: LaneState, view: View) -> LaneState:
-        """The state of a step that did not move x: what the update keeps begins anew."""
+        """The state if no trial step was accepted: the slots of the update are reset."""
 
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
-        """The state with x in its average, where an average is kept."""
+        """The state with x added to its average, if an average is kept."""
         return state
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
+        """Facts that must match to resume a checkpoint."""
         found: dict[str, Any] = self.objective.fingerprint()
         return found
 
     def start_error(self, loss: Tensor) -> str:
-        """What to say of a start whose loss is not finite."""
+        """The error message for a start whose loss is not finite."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint holds besides the state."""
+        """Tensors that a checkpoint holds in addition to the state."""
         return {}
 
     def notes(self) -> dict[str, Any]:
-        """What a checkpoint says besides, as JSON."""
+        """JSON data that a checkpoint holds in addition to the state."""
         return {}
 
     def start_digest(self) -> str:
-        """A few characters that tell one start from another, where a checkpoint does not."""
+        """A short hash of the start, if a checkpoint does not hold the start itself."""
         return ""
 
     def weights_reader(self) -> WeightsReader | None:
-        """Gives the trained parameters of a module; None where x is a vector."""
+        """A function that returns the trained parameters of a module; None if x is a vector."""
         return None
 
     def save_beside(self, path: Path) -> None:
-        """Write what stands beside a checkpoint in a file of its own."""
+        """Write files that accompany a checkpoint."""
         return
 
     def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
-        """Take x from a checkpoint, and the state that stands there."""
+        """Restore x from a checkpoint, and return the state with it."""
         return state
 
 
 def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
-    """The iterate that an objective is minimised over."""
+    """The iterate for an objective."""
     for kind in ("vectors", "weights"):
         import_module(f"{__name__}.{kind}")
     return iterate_of(objective, config, x0)
@@ -286,7 +286,7 @@ def iterate_for(objective: object, config: Config, x0: Any = None) -> Iterate:
 
 @singledispatch
 def iterate_of(objective: object, config: Config, x0: Any = None) -> Iterate:
-    """Dispatches on the type of the objective; each kind of iterate registers its own."""
+    """Dispatch on the objective's type; every kind of iterate registers its own constructor."""
     raise TypeError(
         f"{type(objective).__name__} is not an objective; wrap it with zotune.objective"
     )

@@ -1,8 +1,8 @@
-"""A request cut into parts, which one process or many can evaluate in any order.
+"""Split a request into parts that one or several processes can evaluate in any order.
 
-How a request is cut depends on the request and on the objective alone, never on who evaluates it:
-a batched function rounds differently for batches of other sizes, and a run must be the same for
-every number of workers.
+The split depends only on the request and the objective, never on the evaluator: a batched function
+rounds differently for other batch sizes, and the results must be the same for any number of
+workers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """Where the values of a part are among all values of its request, (replicates, points)."""
+    """The position of a part's values in the values of its request, (replicates, points)."""
 
     rows: list[int]
-    """Replicates; several of them only if all their points are in the part."""
+    """Indices of replicates; if there are several, the part holds all of their points."""
     columns: range
 
     def shifted(self, by: int) -> Region:
-        """The same replicates, so many columns further."""
+        """The same rows, with the columns shifted."""
         return Region(self.rows, range(self.columns.start + by, self.columns.stop + by))
 
 
@@ -35,9 +35,9 @@ class Region(NamedTuple):
 class Parts:
     """The parts of a request.
 
-    ``evaluate`` gives the answer of one part, in this process; ``join`` makes the answer of the
-    request from those of its parts, in their order. ``points`` gives the points of a part, (n, d),
-    where the function's values there are all that is asked for.
+    ``evaluate`` returns the answer of one part, in this process; ``join`` combines the answers of
+    all parts, in order. ``points`` returns the points of a part, (n, d), if the request asks for
+    values at points only.
     """
 
     count: int
@@ -47,7 +47,7 @@ class Parts:
 
 
 def cut(rows: Sequence[int], columns: int, size: int) -> list[Region]:
-    """All points of some replicates, at most ``size`` in a part where replicates have so many."""
+    """Split into parts of whole replicates, or of ``size`` points if a replicate has more."""
     if columns > size:
         starts = range(0, columns, size)
         return [Region([r], range(a, min(a + size, columns))) for r in rows for a in starts]
@@ -64,14 +64,14 @@ def parts_of_values(
     *,
     looks: bool = False,
 ) -> Parts:
-    """Parts whose values are put together in a tensor of that shape, NaN where there is none.
+    """Parts whose values are joined in a tensor of the given shape, filled with NaN elsewhere.
 
     Args:
-        places: where the values of each part belong.
-        shape: replicates and points of the request.
-        points: the points of a part, (rows, columns, d).
-        values: their values, (rows, columns).
-        looks: whether the answer holds one value a replicate.
+        places: the position of each part's values.
+        shape: numbers of replicates and of points of the request.
+        points: returns the points of a part, (rows, columns, d).
+        values: returns their values, (rows, columns).
+        looks: whether the answer holds one value per replicate.
     """
 
     def evaluate(part: int) -> Answer:
@@ -89,5 +89,5 @@ def parts_of_values(
 
 
 def one_part(evaluate: Callable[[], Answer]) -> Parts:
-    """A request that is not cut. ∇f is left out: it has as many numbers as x."""
+    """A request as a single part. ∇f is dropped, to send no vector between processes."""
     return Parts(1, lambda part: evaluate()._replace(gradient=None), lambda answers: answers[0])

@@ -1,4 +1,7 @@
-"""From a point and a step's directions to function values, within the memory allowed."""
+"""Evaluate f around a point along the directions of a step, within the memory limit.
+
+``Vectors`` uses this for its steps.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,25 @@ from zotune.objectives import Objective
 
 
 class Buffer(NamedTuple):
-    """Points around x, and the parts of them that are filled apart."""
+    """The evaluation buffer: all points of a step, with views of its parts."""
 
     q: int
     points: Tensor
     home: Tensor | None
-    """The place of x itself, if it is one of the points, (replicates, d)."""
+    """View of x, if x is one of the points, (replicates, d)."""
     sides: Sequence[tuple[float, Tensor]]
-    """How far along u to go, mu and maybe −mu, and the place of the points of all directions."""
+    """For each sign: the distance along u (mu or −mu), and the view of its points."""
     keep_inside: Callable[[Tensor], Tensor] | None = None
-    """Moves points inside the bounds, in place, where there are any."""
+    """Moves points inside the bounds, in place; None without bounds."""
 
     def around(self, x: Tensor, rows: Tensor) -> Tensor:
-        """The points around x."""
+        """Fill the buffer with the points around x."""
         if self.home is not None:
             self.home.copy_(x)
         return self.spread(x.unsqueeze(1), rows)
 
     def spread(self, x: Tensor, rows: Tensor) -> Tensor:
-        """The points around an x (replicates, 1, d) that is in its place already, if it has one."""
+        """The same for x (replicates, 1, d) that is in the buffer already, if it is a point."""
         for reach, side in self.sides:
             torch.add(x, rows, alpha=reach, out=side)
             if self.keep_inside is not None:
@@ -46,11 +49,11 @@ class Buffer(NamedTuple):
 
 
 class BentBlock(DenseBlock):
-    """The directions along which differences were taken inside of bounds.
+    """A block whose directions were changed to keep points inside the bounds.
 
     Args:
-        rows: these directions, (replicates, q, d).
-        drawn: the block that was drawn.
+        rows: the changed directions, (replicates, q, d).
+        drawn: the block as drawn, from which the points are made.
     """
 
     def __init__(self, rows: Tensor, drawn: Block) -> None:
@@ -59,20 +62,20 @@ class BentBlock(DenseBlock):
 
 
 def drawn(block: Block) -> Block:
-    """The block that probes are made of."""
+    """The block as drawn, from which the points of a step are made."""
     return block.drawn if isinstance(block, BentBlock) else block
 
 
 class Walk:
-    """Step after step around an ``x`` that the caller moves in place.
+    """A fast path for fused steps around an ``x`` that the caller moves in place.
 
-    If the objective leaves its points alone, x is kept in the buffer with them. An evaluation
-    evicts everything else from the processor's caches, so that after it a Python call or a view
-    costs as much as a small product: nothing is looked up or copied twice.
+    If the objective is pure, x itself lives in the evaluation buffer. An evaluation evicts
+    everything else from the processor's caches, so that afterwards a Python call or a view costs as
+    much as a small matrix product; therefore nothing is looked up or copied twice.
     """
 
     def __init__(self, prober: Prober, x: Tensor, q: int, buffer: Buffer | None) -> None:
-        """``buffer`` is given if the points of all steps may be kept in it."""
+        """``buffer`` is None if the objective may modify or keep its points."""
         self._prober, self._q, self._buffer = prober, q, buffer
         if buffer is not None:
             self._points, self._shape = buffer.points.flatten(0, 1), buffer.points.shape[:2]
@@ -81,7 +84,7 @@ class Walk:
         self._x = self.x.unsqueeze(1)
 
     def look(self, step: int) -> tuple[Block, Tensor]:
-        """The block of a step, and all its values around x."""
+        """The block of a step, and the values at its points."""
         block = self._prober.block(step, self._q)
         if self._buffer is None or block.dense is None:
             return block, self._prober.values(self.x, step, block)
@@ -90,7 +93,7 @@ class Walk:
 
 
 class Prober:
-    """Draws the blocks of a run and evaluates the objective around its points."""
+    """Draws the directions of each step and evaluates the objective along them."""
 
     def __init__(self, config: Config, objective: Objective) -> None:
         self.objective = objective
@@ -101,34 +104,34 @@ class Prober:
         self._memory = config.block_bytes
         one = config.replicates * objective.dim * objective.dtype.itemsize
         self._most = config.block_bytes // one
-        """Directions whose block fits in the memory allowed."""
+        """Number of directions that fit in the memory limit."""
         keys = replicate_keys("directions", config.seed, config.replicate_indices)
         self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
         self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self._coordinates = range(objective.dim)
         bounds = config.box(objective.dim)
         self.box = None if bounds is None else Box(*bounds, objective.dtype, objective.device)
-        """The bounds of the points, if there are any."""
+        """The bounds of the points; None without bounds."""
         self._keep_inside: Callable[[Tensor], Tensor] | None = None
-        if self.box is not None:  # of two sides, one that is cut still leaves a difference
+        if self.box is not None:  # central differences work with one side cut; forward ones do not
             one_sided = len(self.difference.signs) == 1
             self._keep_inside = self.box.reflect_ if one_sided else self.box.clamp_
         self._block = self._dense(0)
         self._buffer: Buffer | None = None
 
     def holds(self, q: int) -> bool:
-        """Whether a block of q directions fits in the memory allowed."""
+        """Whether a block of q directions fits in the memory limit."""
         return q <= self._most
 
     def walk(self, x: Tensor, q: int) -> Walk:
-        """Steps of q directions from x on, of an objective that is not stochastic."""
+        """The fast path for steps of q directions from x on; not for stochastic objectives."""
         stays = self.objective.pure and q <= self._most
         return Walk(self, x, q, self._whole_buffer(q) if stays else None)
 
     def block(self, step: int, q: int) -> Block:
-        """The first q directions of a step; dense where they fit, else replayed.
+        """The first q directions of a step: dense if they fit in the memory limit, else replayed.
 
-        A dense block is overwritten by the next one.
+        The next block overwrites a dense one.
         """
         if q > self._most:
             return self._replayed(step, q)
@@ -160,7 +163,7 @@ class Prober:
         return buffer.around(x, block.rows(range(block.q), self._coordinates))
 
     def some_points(self, x: Tensor, block: Block, place: Region) -> Tensor:
-        """The points of a part of a step, (rows, columns, d)."""
+        """The points of one part of a step, (rows, columns, d)."""
         here, pieces = x[place.rows, None], []
         first = self.difference.per_step
         if first and 0 in place.columns:
@@ -178,7 +181,7 @@ class Prober:
     def values_and_gradient(
         self, x: Tensor, step: int, block: Block, alive: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """All values of a step, and ∇f at x where it comes with them for nothing."""
+        """All values of a step, and ∇f at x if it costs nothing extra."""
         block = drawn(block)
         knows_center = self.difference.knows_center and not self.objective.stochastic
         if block.dense is None or alive is not None or not knows_center:
@@ -187,7 +190,7 @@ class Prober:
         return self.objective.values_and_gradient(points)
 
     def sample(self, points: Tensor, step: int, alive: Tensor | None = None) -> Tensor:
-        """f as the step sees it, (replicates, n, d) → (replicates, n)."""
+        """f on the step's mini-batch, (replicates, n, d) → (replicates, n)."""
         if alive is None:
             return self.objective.sample(self.batch_keys, step)(points)
         values = points.new_full(points.shape[:2], torch.nan, dtype=self.objective.value_dtype)
@@ -196,13 +199,13 @@ class Prober:
         return values
 
     def unmoved(self, x: Tensor, step: int) -> Tensor:
-        """The share of coordinates that a direction wants to move and mu·u does not."""
+        """The share of coordinates with u ≠ 0 for which x + mu·u rounds to x."""
         u = self._replayed(step, 1).rows(range(1), range(self.objective.dim))[:, 0]
         wanted = u != 0
         return ((x + self.mu * u == x) & wanted).sum() / wanted.sum()
 
     def unmoved_by(self, block: Block, x: Tensor) -> Tensor:
-        """Which replicates no direction of the block moves: x + mu·u = x for all, (replicates,)."""
+        """Replicates for which x + mu·u rounds to x in every direction u, (replicates,)."""
         still = torch.ones(len(x), dtype=torch.bool, device=x.device)
         for part in self._parts(block.q, first=1):
             u = block.rows(part, self._coordinates)
@@ -213,7 +216,7 @@ class Prober:
         return still
 
     def points_at(self, x: Tensor, block: Block, columns: Tensor) -> Tensor:
-        """The point of each replicate that the value in its column belongs to."""
+        """For each replicate, the point whose value is in the given column."""
         places = [(0.0, 0)] * self.difference.per_step
         places += [(s * self.mu, query) for s in self.difference.signs for query in range(block.q)]
         points, block = x.clone(), drawn(block)
@@ -226,11 +229,11 @@ class Prober:
         return points
 
     def along_bounds(self, x: Tensor, block: Block, still: Tensor | None = None) -> Block:
-        """The directions along which differences are taken, where bounds bend some.
+        """The block with directions changed where a point would be outside the bounds.
 
-        A probe x + mu·u that would be outside is mirrored (forward differences) or cut (central
-        ones); the difference is then one along another direction, which the estimate is made of.
-        ``still`` says which coordinates are not probed, (replicates, d).
+        A point x + mu·u outside the bounds is mirrored (forward differences) or projected (central
+        differences). The estimate uses the direction in which the point was then moved.
+        ``still`` marks the coordinates that are not probed, (replicates, d).
         """
         if self._keep_inside is None:
             return block
@@ -250,18 +253,18 @@ class Prober:
         return BentBlock(torch.where(outside, bent, u), block)
 
     def _inside(self, points: Tensor) -> Tensor:
-        """Points inside the bounds, in place."""
+        """Move points inside the bounds, in place."""
         return points if self._keep_inside is None else self._keep_inside(points)
 
     def _part_around(self, x: Tensor, block: Block, part: range) -> Tensor:
-        """The points of some directions, and x before the first of them."""
+        """The points of some directions, preceded by x if they include the first direction."""
         buffer = self._new_buffer(
             len(part), center=self.difference.knows_center and part.start == 0
         )
         return buffer.around(x, block.rows(part, self._coordinates))
 
     def _whole_buffer(self, q: int) -> Buffer:
-        """A buffer for all points of a step; a new one each time if the objective may keep it."""
+        """A buffer for all points of a step; reused only if the objective is pure."""
         if self._buffer is not None and self._buffer.q == q:
             return self._buffer
         buffer = self._new_buffer(q, center=self.difference.knows_center)
@@ -269,13 +272,13 @@ class Prober:
         return buffer
 
     def _columns(self, part: range, block: Block) -> list[slice]:
-        """The columns of some directions' values among all values of a step."""
+        """The columns that the values of some directions have among all values of a step."""
         sides = self.difference.columns(part, block.q)
         with_center = self.difference.knows_center and part.start == 0
         return [slice(0, 1), *sides] if with_center else sides
 
     def _parts(self, q: int, *, first: int = 0) -> list[range]:
-        """Directions in pieces whose points fit in the memory allowed; ``first`` of them apart."""
+        """Split q directions into parts within the memory limit, the first of length ``first``."""
         size = max(1, self._most)
         parts = [range(start, min(start + size, q)) for start in range(first, q, size)]
         return [range(first), *parts] if first else parts
@@ -290,12 +293,12 @@ class Prober:
         return Buffer(n, points, home, list(zip(reach, sides, strict=True)), self._keep_inside)
 
     def _vectors(self, n: int) -> Tensor:
-        """Memory for n vectors a replicate, uninitialised."""
+        """Uninitialised memory for n vectors per replicate."""
         shape = (self._replicates, n, self.objective.dim)
         return torch.empty(shape, dtype=self.objective.dtype, device=self.objective.device)
 
     def _dense(self, q: int) -> DenseBlock:
-        """A block to be filled at every step."""
+        """An uninitialised dense block that every step fills."""
         block = DenseBlock(self._vectors(q), orthogonal=self.directions.orthogonal)
         if q:
             self._sampler.expect(block.dense)

@@ -1,4 +1,4 @@
-"""Points as rows of one tensor: replicates side by side, in one batched program."""
+"""The iterate for vectors: replicates are rows of one tensor and are evaluated as a batch."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
 
 TEST_EVERY = 4
-"""Every so many steps, a small block probes the coordinates at a bound, and no others."""
+"""One step in this many probes only the coordinates at a bound, if q < d."""
 
 
 class Vectors(Iterate):
-    """x is a tensor (replicates, d), in the state itself.
+    """x is a tensor (replicates, d) in the state.
 
     Args:
         config: the checked configuration.
-        objective: what is minimised.
-        x0: the start, (d,) or (replicates, d); the objective's own unless given.
+        objective: the function to minimise.
+        x0: the start, (d,) or (replicates, d); default: the objective's start.
     """
 
     looks_on_grid = True
@@ -51,7 +51,7 @@ class Vectors(Iterate):
         self.mu = self.prober.mu
         self.sees_loss = self.difference.knows_center and not objective.stochastic
         self.box = None if config.chooses else self.prober.box
-        """The bounds that steps keep to; the descent that chooses everything keeps to its own."""
+        """The bounds of the steps; None for the automatic descent, which handles bounds itself."""
         self._exact = not config.chooses and ESTIMATORS[config.estimator].exact
         if self.box is not None and not self.prober.holds(config.block_rule.most):
             raise ConfigError(
@@ -65,21 +65,21 @@ class Vectors(Iterate):
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
-        """L, which some objectives work out when they are asked for it."""
+        """L, if the objective knows it; some objectives compute it on first access."""
         return self.objective.L
 
     def alone(self, config: Config, row: int) -> Vectors:
-        """The vector of one replicate."""
+        """The iterate of one replicate."""
         return Vectors(config, self.objective, self.begins_at[row])
 
     def begin(self) -> dict[str, Any]:
-        """x at the start; an average where the objective is stochastic."""
+        """x at the start, and an average of the iterates if the objective is stochastic."""
         x = self.begins_at.clone()
         average = torch.zeros_like(x if self.stochastic else x[:, :0])
         return {"x": x, "best_x": x, "average": average}
 
     def new_slots(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """Vectors for an update, at zero."""
+        """Zero vectors for the slots of an update."""
         return {name: torch.zeros_like(self.begins_at) for name in names}
 
     def view(self, step: int) -> View:
@@ -87,7 +87,7 @@ class Vectors(Iterate):
         return View(step, self.dim)
 
     def block(self, view: View, q: int) -> Block:
-        """The first q directions of the step; a dense block is overwritten by the next one."""
+        """The first q directions of the step; the next block overwrites a dense one."""
         return self.prober.block(view.step, q)
 
     def probes(
@@ -99,7 +99,7 @@ class Vectors(Iterate):
         records: bool = False,
         center: bool = True,
     ) -> Request:
-        """The values around x; with ∇f where a curve records the step."""
+        """The values around x, with ∇f if the curve records this step."""
         alive = ~state.diverged if state.lost else None
 
         def points() -> Tensor:
@@ -127,11 +127,11 @@ class Vectors(Iterate):
         return Request(evaluate, points, parts=parts)
 
     def along_bounds(self, state: LaneState, view: View, block: Block) -> Block:
-        """The directions of a step as they are probed inside the bounds.
+        """The directions that are probed, changed where points would be outside the bounds.
 
-        Of a small block the slope along coordinates at a bound, which does not vanish there, is
-        noise to the others. They are left out, and now and then probed alone, to see whether f
-        falls inwards.
+        The slope along a coordinate at a bound does not vanish at the minimum. In a small block it
+        would add noise to the estimates of the other coordinates, so coordinates at a bound are
+        left out. One step in ``TEST_EVERY`` probes only these, to see whether f falls inwards.
         """
         if self.box is None or (self._exact and block.q >= self.dim):
             return self.prober.along_bounds(state.x, block)
@@ -158,7 +158,7 @@ class Vectors(Iterate):
         return block.project(state.slots[REMEMBERED])
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
-        """f as the step sees it at other points, (replicates, n, d)."""
+        """f on the step's mini-batch at other points, (replicates, n, d)."""
         return Request(
             lambda: Answer(self.prober.sample(points, view.step)),
             lambda: points,
@@ -180,7 +180,7 @@ class Vectors(Iterate):
         *,
         every: bool = False,
     ) -> Parts:
-        """Points as a step sees them, in parts; of replicates that run, or of every one."""
+        """A request for points of a step, in parts; of running replicates, or of all."""
         runs = range(self.replicates) if every or not state.lost else _running(state)
         places = cut(runs, columns, self.objective.points_per_call)
 
@@ -192,10 +192,10 @@ class Vectors(Iterate):
     def walk(
         self, x: Tensor, steps: range, q: int, etas: Sequence[float], coefficients: Coefficients
     ) -> tuple[Tensor, Tensor] | None:
-        """x after plain steps that no curve shows, and the values of the last of them.
+        """x after several fused steps, and the values of the last of them.
 
-        The values are checked at the end, all at once. None if one is not finite, or if all of a
-        step are equal (mu may no longer move x): the steps are then taken one by one.
+        All values are checked once, at the end. Returns None if a value is not finite, or if all
+        values of a step are equal (x + mu·u may round to x); the steps are then taken one by one.
         """
         if self.box is not None:
             return None
@@ -210,15 +210,15 @@ class Vectors(Iterate):
         return walk.x.clone(memory_format=torch.contiguous_format), seen[-1]
 
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
-        """Which replicates no direction moves."""
+        """Replicates for which x + mu·u rounds to x in every direction u."""
         return self.prober.unmoved_by(block, state.x)
 
     def points_at(self, state: LaneState, block: Block, columns: Tensor) -> Tensor:
-        """The point of each replicate that the value in its column belongs to."""
+        """For each replicate, the point whose value is in the given column."""
         return self.prober.points_at(state.x, block, columns)
 
     def look(self, state: LaneState) -> Request | None:
-        """The loss of replicates that still run; on the full data where f is stochastic."""
+        """The loss of running replicates; on the full data if f is stochastic."""
         alive = ~state.diverged
         if not bool(alive.any()):
             return None
@@ -233,7 +233,7 @@ class Vectors(Iterate):
         return Request(both, charged=False, parts=lambda: one_part(both))
 
     def _look_in_parts(self, state: LaneState) -> Parts:
-        """The loss of replicates that still run, some of them in a part."""
+        """The loss of running replicates, split into parts of whole replicates."""
         return parts_of_values(
             cut(_running(state), 1, self.objective.points_per_call),
             (self.replicates, 1),
@@ -243,7 +243,7 @@ class Vectors(Iterate):
         )
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
-        """The objective's own metrics, ‖∇f‖² where it is known, and the loss of the average."""
+        """The objective's metrics, ‖∇f‖² if ∇f is known, and the loss of the average."""
         seen = self.objective.measured(state.x)
         gradient = self.objective.gradient(state.x) if gradient is None else gradient
         if gradient is not None:
@@ -254,27 +254,27 @@ class Vectors(Iterate):
         return seen
 
     def best_at(self, state: LaneState, better: Tensor) -> Tensor:
-        """x of the replicates that are better than ever, and the best points of the others."""
+        """x for replicates that have improved on their best loss, the old best point for others."""
         if bool(better.all()):
             return state.x
         return torch.where(better[:, None], state.x, state.best_x)
 
     def recorded(self, state: LaneState) -> LaneState:
-        """What was looked at is of this point alone."""
+        """Drop the metrics, which are of the recorded point only."""
         return state.but(metrics={}) if state.metrics else state
 
     def gradient(self, state: LaneState) -> Tensor | None:
-        """∇f at x, where the objective knows it."""
+        """∇f at x, if the objective knows it."""
         return self.objective.gradient(state.x)
 
     def unmoved(self, state: LaneState) -> Tensor:
-        """The share of coordinates that a direction wants to move and mu·u does not."""
+        """The share of coordinates with u ≠ 0 for which x + mu·u rounds to x."""
         return self.prober.unmoved(state.x, state.steps)
 
     def move(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
-        """x ← x − η U c in one operation, or by what the update makes of U c."""
+        """x ← x − η U c in one operation for plain SGD; else apply the update to U c."""
         x = state.x.clone()
         if motion.plain and self.box is None:
             block.move_(x, c, eta)
@@ -285,7 +285,7 @@ class Vectors(Iterate):
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> Attempt:
-        """f at the point that ``move`` would lead to."""
+        """f at the point that ``move`` would give."""
         change, _, estimate = self._change(state, view, block, c, eta, motion)
         if motion.plain:
             point = self.move(state, view, block, c, eta, motion).x
@@ -299,13 +299,13 @@ class Vectors(Iterate):
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
     ) -> float:
-        """The step size that changes x by a thousandth of its size, or of 1 a coordinate."""
+        """The step size that changes x by a thousandth of max(‖x‖, √d)."""
         change, *_ = self._change(state, view, block, c, 1.0, motion)
         size: float = max(float(state.x.norm()), self.dim**0.5)
         return SHORT * size / max(float(change.norm()), 1e-300)
 
     def rejected(self, state: LaneState, view: View) -> LaneState:
-        """The state whose slots are at zero again; what an estimator remembers stays."""
+        """The state with the update's slots reset to zero; the estimator's memory is kept."""
         cleared = {name: torch.zeros_like(slot) for name, slot in state.slots.items()}
         kept = {name: state.slots[name] for name in (REMEMBERED,) if name in state.slots}
         return state.but(slots=cleared | kept)
@@ -313,7 +313,7 @@ class Vectors(Iterate):
     def _change(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """What a move subtracts from x, the slots after it, and the estimate."""
+        """The vector that a move subtracts from x, the slots after the move, and the estimate."""
         along = block.combine(c)
         if self.box is not None:
             along = self.box.without_outward(state.x, along)
@@ -326,7 +326,7 @@ class Vectors(Iterate):
         return motion(along, slots, eta, view.step, weights), slots, estimate
 
     def averaged(self, state: LaneState, weight: Callable[[], float]) -> LaneState:
-        """The weighted sum of x_0 … x_t, kept where the objective is stochastic."""
+        """The state with x added to the weighted sum of x_0 … x_t, if f is stochastic."""
         if not self.stochastic:
             return state
         w = weight()
@@ -335,9 +335,9 @@ class Vectors(Iterate):
         )
 
     def start_error(self, loss: Tensor) -> str:
-        """What to say of a start that cannot be one."""
+        """The error message for a start whose loss is not finite."""
         failure = getattr(self.objective, "failure", "")
-        raised = failure and bool(loss.isinf().any())  # NaN is what the function returned
+        raised = failure and bool(loss.isinf().any())  # NaN: the function has returned it
         got = f"it raised {failure}" if raised else f"got {loss.tolist()}"
         return f"the objective must be finite at the start point, {got}; choose another x0"
 
@@ -350,7 +350,7 @@ class Vectors(Iterate):
         return self.objective.values(x if self.pure else x.clone())
 
     def _losses(self, state: LaneState, alive: Tensor) -> Tensor:
-        """The loss of the replicates that run, NaN for the others."""
+        """The loss of running replicates, NaN for the others."""
         if not state.lost:
             return self.losses(state.x)
         loss = torch.full_like(state.loss, torch.nan)
@@ -358,7 +358,7 @@ class Vectors(Iterate):
         return loss
 
     def _look_at_both(self, state: LaneState, alive: Tensor) -> Answer:
-        """Losses of the points and of their averages, and ∇f, margins shared."""
+        """Losses of x and of the averages, and ∇f, in one pass over the data."""
         if state.lost:
             average = {"average_loss": self._average_loss(state)}
             return Answer(self._losses(state, alive), metrics=average)
@@ -370,13 +370,13 @@ class Vectors(Iterate):
         return self.losses(self._average(state))
 
     def _average(self, state: LaneState) -> Tensor:
-        """The weighted average of the iterates before this one; at the start, the start."""
+        """The weighted average of the previous iterates; at the first step, the start."""
         if not state.average_weight:
             return state.x
         return self._inside(state.average / state.average_weight)
 
     def _checked_start(self, x0: Any) -> Tensor:
-        """The start of every replicate, or what is wrong with it."""
+        """The start of every replicate; raises an error if x0 is invalid."""
         r, d = self.replicates, self.dim
         start = torch.as_tensor(x0, dtype=self.dtype, device=self.device).detach()
         if start.shape not in ((d,), (r, d)):
@@ -389,11 +389,11 @@ class Vectors(Iterate):
         return self._inside(start.expand(r, d).clone(memory_format=torch.contiguous_format))
 
     def _inside(self, points: Tensor) -> Tensor:
-        """Points inside the bounds, in place."""
+        """Move points inside the bounds, in place."""
         return points if self.box is None else self.box.clamp_(points)
 
     def _check_radius(self) -> None:
-        """Refuse a mu so small that x + mu·u rounds to x everywhere."""
+        """Raise an error if mu is so small that x + mu·u rounds to x everywhere."""
         if float(self.prober.unmoved(self.begins_at, 0)) == 1:
             raise ConfigError(
                 f"mu must move the point: with mu={self.mu:g} every x + mu·u rounds to x "
@@ -407,16 +407,16 @@ def _(objective: Objective, config: Config, x0: Any = None) -> Vectors:
 
 
 def _running(state: LaneState) -> list[int]:
-    """Replicates that have not diverged."""
+    """Indices of replicates that have not diverged."""
     rows: list[int] = (~state.diverged).nonzero().flatten().tolist()
     return rows
 
 
 def some_are_equal(values: Tensor) -> bool:
-    """Whether a row has the same number everywhere."""
+    """Whether all values of some row are equal."""
     return bool((values[:, 1:] == values[:, :1]).all(-1).any())
 
 
 def finite(values: Tensor) -> bool:
-    """Whether none is NaN or infinity, which one sum tells."""
+    """Whether all values are finite, tested by one sum."""
     return isfinite(values.sum().item())

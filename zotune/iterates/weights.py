@@ -1,7 +1,7 @@
-"""The weights of a module: they stay in the module, and a step moves them there.
+"""The iterate for the weights of a module: x stays in the module and is moved in place.
 
-What a step does is a function of the weights, the configuration and the step's address. The state
-holds everything else that evolves.
+A step is a function of the weights, the configuration and the step's address. The state holds
+everything else that evolves.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from zotune.weights.updating import Updater, WeightsMove
 
 WEIGHTS, BEST, SLOT = "weights.", "best.", "slot."
 SMALL = 64 * 2**20
-"""Unless ``keep_best`` says otherwise, the best weights are kept if they take at most this."""
+"""By default, a copy of the best weights is kept if it takes at most this many bytes."""
 BATCHES, BATCH_LOSSES = "batches", "batch_losses"
-"""Mini-batches since the last point of the curve, and the sum of their losses."""
+"""Metrics: number of mini-batches since the last curve point, and the sum of their losses."""
 
 
 class Seen(NamedTuple):
-    """What a step sees: its mini-batch, and where the vector's coordinates are."""
+    """The mini-batch of a step, and the layout of the vector that it moves."""
 
     batch: Batch
     layout: Layout
 
 
 class Weights(Iterate):
-    """x is the trained parameters of a module.
+    """x consists of the trained parameters of a module.
 
     Args:
         config: the checked configuration.
@@ -83,7 +83,7 @@ class Weights(Iterate):
         self.objective = objective
         self.dim, self.dtype = objective.dim, objective.dtype
         self.device = torch.device("cpu")
-        """Of losses, coefficients and the state; the weights stay on the objective's device."""
+        """Device of losses, coefficients and state; the weights stay on the objective's device."""
         self.directions = DIRECTIONS[config.directions]
         self.difference = get_difference(config.difference)
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
@@ -91,7 +91,7 @@ class Weights(Iterate):
         keys = replicate_keys("directions", config.seed, config.replicate_indices)
         self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self.memory = choose_memory(config, objective)
-        """fast or lean."""
+        """``fast`` or ``lean``."""
         probe = FastProbe if self.memory == FAST else LeanProbe
         rounding = replicate_keys("rounding", config.seed, config.replicate_indices)
         may_keep = config.block_bytes if self.memory == FAST else 0
@@ -108,20 +108,20 @@ class Weights(Iterate):
             motion = motion_for(config, self.directions, objective.dim)
             self.updater = Updater(objective.trained, self._cache.width, rounding, motion.slots)
         self.layout = Layout.of_all(objective.trained, self._cache.width)
-        """Of all trained parameters."""
+        """The layout of all trained parameters."""
         self._check_radius()
         self.log: list[list[float]] = []
-        """Of each step the factors a of its update Σ aᵢ uᵢ."""
+        """For each step, the factors a of its update Σ aᵢ uᵢ."""
         self._spread = motion.spread
         self.log_is_whole = not motion.remembers
-        """Whether all of the log was made under this configuration's directions and update."""
+        """Whether the directions and the update have been the same for the whole log."""
         self._best: dict[str, Tensor] | None = {} if self._keeps_best() else None
-        """The weights with the lowest validation loss so far, on the CPU; None: not kept."""
+        """Copy of the weights with the lowest validation loss, on the CPU; None: not kept."""
         self._at: int | None = None
-        """The step whose weights the module holds; None before the first and inside an update."""
+        """The step whose weights the module holds; None before the start and during an update."""
 
     def begin(self) -> dict[str, Any]:
-        """The weights that the module has."""
+        """Start at the module's current weights."""
         if self._at is not None:
             raise ZotuneError("this loop has begun already; build the objective and a loop anew")
         self._at = 0
@@ -131,7 +131,7 @@ class Weights(Iterate):
         return {"x": nowhere, "best_x": nowhere, "average": nowhere, "metrics": metrics}
 
     def require_at(self, state: LaneState) -> None:
-        """Refuse a state whose weights the module does not hold."""
+        """Raise an error if the module does not hold the weights of this state."""
         if self._at != state.steps:
             held = "between two steps" if self._at is None else f"at step {self._at}"
             raise ZotuneError(
@@ -140,13 +140,13 @@ class Weights(Iterate):
             )
 
     def view(self, step: int) -> View:
-        """The step's mini-batch, and what it sees of the weights."""
+        """The step's mini-batch, and the layout of the weights that it uses."""
         batch = self.objective.batch(self.batch_keys, step)
         layout = self.layout_of(batch)
         return View(step, layout.dim, Seen(batch, layout))
 
     def layout_of(self, batch: Batch) -> Layout:
-        """The vector of a step: what its mini-batch sees, unless all rows are asked for."""
+        """The layout of a step: embedding rows in its mini-batch only, or all of them if set so."""
         if self.config.embedding_rows == ALL:
             return self.layout
         return self.layout.seen(self.objective.touched(batch))
@@ -183,7 +183,7 @@ class Weights(Iterate):
         return Request(evaluate, parts=lambda: self._parts(view, block))
 
     def _parts(self, view: View, block: TileBlock) -> Parts:
-        """A step's losses, each apart."""
+        """A step's losses, one per part."""
         n = self.difference.evaluations(block.q)
         begun = False
 
@@ -207,18 +207,18 @@ class Weights(Iterate):
         return self.updater.project(view.payload.layout, block)
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
-        """Weights have no points beside those of their directions."""
+        """Not possible: a model can only be evaluated along the directions of a step."""
         raise ZotuneError("the loss of a model's weights cannot be asked for at points")
 
     def unmoved_by(self, state: LaneState, view: View, block: Block) -> Tensor:
-        """Whether weights + mu·u are the weights everywhere, for every direction."""
+        """Whether weights + mu·u round to the weights in every direction u."""
         assert isinstance(block, TileBlock)  # for the type checker
         return torch.tensor(
             [not moves_weights(self.objective.trained, self.mu, view.payload.layout, block)]
         )
 
     def saw(self, state: LaneState, values: Tensor) -> LaneState:
-        """The state that adds a mini-batch's loss to those since the last point."""
+        """The state with the mini-batch's loss added to those since the last curve point."""
         if state.lost:
             return state
         center = values[:, :1] if self.difference.knows_center else values
@@ -228,7 +228,7 @@ class Weights(Iterate):
         return state.but(memory={**state.memory, **seen})
 
     def look(self, state: LaneState) -> Request | None:
-        """Loss and whatever else there is on the held-out data."""
+        """The loss and the metrics on the validation data."""
         if state.lost:
             return None
         return Request(self._validated, charged=False, parts=lambda: one_part(self._validated))
@@ -238,11 +238,11 @@ class Weights(Iterate):
         return Answer(seen.pop("loss"), metrics=seen)
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
-        """What the last look has seen, and the mean loss of the mini-batches since the last."""
+        """The last metrics, and the mean mini-batch loss since the last curve point."""
         return {**state.metrics, "train_loss": self._train_loss(state)}
 
     def best_at(self, state: LaneState, better: Tensor) -> Tensor:
-        """The weights stay in the module; a copy of the best is kept beside it."""
+        """Copy the weights if they are the best so far; the state holds no weights."""
         if self._best is not None and bool(better.all()):
             self._best = {
                 name: p.detach().to("cpu", copy=True) for name, p in self.objective.trained.items()
@@ -255,7 +255,7 @@ class Weights(Iterate):
         return sum(p.numel() * p.element_size() for p in self.objective.trained.values()) <= SMALL
 
     def recorded(self, state: LaneState) -> LaneState:
-        """Mini-batches are counted anew."""
+        """Reset the count of mini-batches and the sum of their losses."""
         metrics = {**state.metrics, "train_loss": self._train_loss(state)}
         memory = {k: v for k, v in state.memory.items() if k not in (BATCHES, BATCH_LOSSES)}
         return state.but(metrics=metrics, memory=memory)
@@ -266,13 +266,13 @@ class Weights(Iterate):
         return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
 
     def unmoved(self, state: LaneState) -> Tensor:
-        """The share that the last move has counted."""
+        """The share of weights that rounding left unchanged, counted by the last move."""
         return state.metrics["unmoved"][0]
 
     def move(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> LaneState:
-        """Move the weights; the first step after a look also counts those that rounding leaves."""
+        """Move the weights; after a report, also count those that rounding leaves unchanged."""
         looks = len(state.curve) and state.curve[-1].steps == view.step
         move = _move(view, block, c, eta, motion)
         self._at = None
@@ -286,7 +286,7 @@ class Weights(Iterate):
     def attempt(
         self, state: LaneState, view: View, block: Block, c: Tensor, eta: float, motion: Motion
     ) -> Attempt:
-        """The loss of the same mini-batch where ``move`` would lead; the weights are only read."""
+        """The mini-batch loss at the weights that ``move`` would give; weights are only read."""
         move, batch = _move(view, block, c, eta, motion), view.payload.batch
 
         def evaluate() -> Answer:
@@ -303,7 +303,7 @@ class Weights(Iterate):
     def short_step(
         self, state: LaneState, view: View, block: Block, c: Tensor, motion: Motion
     ) -> float:
-        """The step size that changes the weights by a thousandth of their norm, about."""
+        """The step size that changes the weights by about a thousandth of their norm."""
         squares = [
             float(p.detach().double().square().sum()) for p in self.objective.trained.values()
         ]
@@ -311,7 +311,7 @@ class Weights(Iterate):
         return float(SHORT * sum(squares) ** 0.5 / max(length * view.dim**0.5, 1e-300))
 
     def rejected(self, state: LaneState, view: View) -> LaneState:
-        """The weights stay; vectors of the update begin anew."""
+        """Keep the weights, and reset the slots of the update."""
         self._at = None
         self.updater.clear()
         self.log.append([])
@@ -319,11 +319,11 @@ class Weights(Iterate):
         return state
 
     def stay(self, steps: int) -> None:
-        """The weights are those of this step, which did not move them."""
+        """Note that the step has ended without a move."""
         self._at = steps
 
     def start_error(self, loss: Tensor) -> str:
-        """What to say of a start that cannot be one."""
+        """The error message for a start whose loss is not finite."""
         return (
             f"the validation loss must be finite at the start, got {float(loss)}; "
             "look at the model and its data"
@@ -339,11 +339,11 @@ class Weights(Iterate):
         return weights | best | slots | {"log.factors": factors, "log.sizes": sizes}
 
     def notes(self) -> dict[str, Any]:
-        """Whether the log tells all that was done to the weights."""
+        """Whether the scalar log describes all changes of the weights."""
         return {"log_is_whole": self.log_is_whole}
 
     def weights_reader(self) -> WeightsReader:
-        """Copies the trained parameters of the module, or the best that it had."""
+        """A function that copies the trained parameters of the module, or the best ones."""
 
         def read(best: bool) -> dict[str, Tensor]:
             found = (self._best or {}) if best else self.objective.trained
@@ -352,7 +352,7 @@ class Weights(Iterate):
         return read
 
     def save_beside(self, path: Path) -> None:
-        """The scalar log as a file that people can read."""
+        """Write the scalar log as a readable file."""
         if self.log_is_whole:
             self.scalars().save(path.with_name(SCALARS_FILE))
 
@@ -374,7 +374,7 @@ class Weights(Iterate):
         )
 
     def restore(self, state: LaneState, tensors: Mapping[str, Tensor], notes: Any) -> LaneState:
-        """Put a checkpoint's weights into the module, and take its log."""
+        """Load a checkpoint's weights into the module, and its scalar log."""
         for name, parameter in self.objective.trained.items():
             parameter.data.copy_(tensors[WEIGHTS + name])
         for name, slot in self.updater.slots.items():
@@ -390,7 +390,7 @@ class Weights(Iterate):
         return state
 
     def _check(self) -> None:
-        """Refuse what a descent on weights cannot do."""
+        """Raise an error for settings that are not supported for weights."""
         if self.config.replicates != 1:
             raise ConfigError(
                 f"the weights of a model are one row: replicates must be 1, "
@@ -404,7 +404,7 @@ class Weights(Iterate):
 
     @torch.no_grad()
     def _check_radius(self) -> None:
-        """Refuse a mu that rounding swallows whole, by the first direction."""
+        """Raise an error if weights + mu·u round to the weights everywhere (first direction)."""
         first = self._cache.block(0, 1, self.dim)
         if not moves_weights(self.objective.trained, self.mu, self.layout, first):
             raise ConfigError(
@@ -421,7 +421,7 @@ def _(objective: WeightsObjective, config: Config, x0: Any = None) -> Weights:
 
 
 def _move(view: View, block: Block, c: Tensor, eta: float, motion: Motion) -> WeightsMove:
-    """What a step does; eta is multiplied into the factors where the update allows that."""
+    """The move of a step; eta is multiplied into the factors if the update allows that."""
     assert isinstance(block, TileBlock)  # for the type checker
     c = c[0].double()
     a: list[float] = ((eta * c) if motion.linear else c).tolist()
@@ -436,12 +436,12 @@ def _move(view: View, block: Block, c: Tensor, eta: float, motion: Motion) -> We
 
 
 def same_draws(config: Config, saved: Mapping[str, Any]) -> bool:
-    """Whether two configurations move weights alike by the same factors."""
+    """Whether the same factors move the weights in the same way under both configurations."""
     keys = ["seed", "replicate", "directions", "embedding_rows", "update", "momentum"]
     keys += ["estimator", "q"] if config.named_update.takes_spread else []
     return all(getattr(config, key) == saved.get(key, getattr(config, key)) for key in keys)
 
 
 def _number(value: float) -> Tensor:
-    """One replicate's number."""
+    """A tensor with the number of one replicate."""
     return torch.tensor([value], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Language models on labelled texts: the objective of their weights, and models to take home."""
+"""Language models as text classifiers: the objective on their weights, and export."""
 
 from __future__ import annotations
 

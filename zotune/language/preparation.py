@@ -1,4 +1,4 @@
-"""Everything of a language-model problem but the weights, checked against each other."""
+"""Prepare a language-model problem without weights: check that model, data and labels match."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from zotune.language.places import Place, find_model
 from zotune.language.tokens import Tokenised, tokenise
 
 KEPT = 4
-"""Preparations that a process remembers."""
+"""Number of cached preparations."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Tokenised data, and a model that only needs its weights."""
+    """Tokenised data, and a description of the model without weights."""
 
     options: Options
-    """With head and pooling as chosen for the model."""
+    """The options, with head and pooling resolved."""
     place: Place
     config: Any
     tokenizer: Any
@@ -49,14 +49,14 @@ class Prepared:
     """The function that loads an export."""
 
     def classifier(self) -> Classifier:
-        """The model with its weights, which this loads."""
+        """Load the model with its weights."""
         place = find_model(self.options.model, self.options.revision, weights=True)
         return build_classifier(place, self.config, self.word_tokens, self.labels, self.options)
 
 
 @lru_cache(maxsize=KEPT)
 def prepare(options: Options) -> Prepared:
-    """Find the model, read the data, and fit them to each other; no weights are loaded."""
+    """Find the model, read the data, and check that they match; no weights are loaded."""
     place = find_model(options.model, options.revision, weights=False)
     options = fit_options(options, place)
     data = read_examples(options)
@@ -90,7 +90,7 @@ def prepare(options: Options) -> Prepared:
 
 
 def trained_parameters(classifier: Classifier, options: Options) -> Mapping[str, Parameter]:
-    """Name → parameter of what is trained, in the order of the vector; a tied one once."""
+    """Name → trained parameter, in the order of the vector; tied parameters appear once."""
     unread = set(classifier.unread_names())
     named = {n: p for n, p in classifier.named_parameters() if n not in unread}
     if options.trainable == ALL:
@@ -116,13 +116,13 @@ def trained_parameters(classifier: Classifier, options: Options) -> Mapping[str,
 
 
 def _longest(config: Any, tokenizer: Any) -> int:
-    """Tokens that the model takes: what it has positions for, as far as anybody says."""
+    """Maximum number of tokens by the model's configuration and tokenizer."""
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     return min(int(limit) for limit in limits if limit is not None)
 
 
 def _word_tokens(tokenizer: Any, data: Data, options: Options) -> list[int]:
-    """The one token that each class's word is after the prompt."""
+    """The token of each class's word after the prompt; each word must be one token."""
     if options.words is None:
         return []
     if options.template is None:

@@ -1,4 +1,4 @@
-"""A language model that tells texts apart: the cross-entropy as a function of its weights."""
+"""The registered problem ``language-model``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def language_model(*, device: torch.device | str = "cpu", **options: Any) -> LanguageModel:
-    """The objective of the options; transformers is imported here and no sooner."""
+    """The objective of the options; imports transformers lazily."""
     from zotune.language.objective import LanguageModel
 
     return LanguageModel(Options(**options), device)

@@ -1,4 +1,4 @@
-"""Rows of a dataset: from files, a folder, the hub, or made up."""
+"""Read rows of a dataset: from files, a folder, the hub, or generated."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Row = dict[str, Any]
 READABLE = (".tsv", ".csv", ".jsonl", ".parquet")
 TRAINING = ("train", "training")
 HELD_OUT = ("validation", "dev", "val", "valid", "validation_matched")
-"""Splits that choose among trials; one that is called test is for afterwards."""
+"""Names of validation splits; a split named test is not used."""
 HUB = {"glue": "nyu-mll/glue", "super_glue": "aps/super_glue"}
-"""Short names of collections, as everybody writes them."""
+"""Common short names of collections on the hub."""
 PARQUET_BRANCH = "refs/convert/parquet"
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Training rows, held-out rows where there are any, and class names where the data know."""
+    """Training rows, validation rows if any, and class names if the dataset has them."""
 
     train: list[Row]
     validation: list[Row] | None
@@ -37,7 +37,7 @@ class Tables:
 def read_tables(
     dataset: str, validation: str | None, *, sizes: tuple[int | None, int | None], seed: int
 ) -> Tables:
-    """The rows of a dataset, wherever it is; ``sizes`` is for one that is made up."""
+    """Read the rows of a dataset; ``sizes`` is for the generated one."""
     if dataset == MADE_DATASET:
         if validation is not None:
             raise ConfigError(f"problem.validation has no use with {MADE_DATASET}; leave it out")
@@ -119,7 +119,7 @@ def _json_lines(path: Path, lines: Any) -> Iterator[Row]:
 
 
 def _cells(path: Path, file: Any) -> Iterator[Row]:
-    """Cells by the header's names; a tab-separated file has no quotes, as in GLUE."""
+    """Rows by the header's names; in tab-separated files quotes have no meaning, as in GLUE."""
     tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     reader = csv.reader(file, **(tabs if path.suffix == ".tsv" else {"strict": True}))
     try:
@@ -169,7 +169,7 @@ def _hub_name(name: str) -> tuple[str, str | None]:
 
 
 def _load(repository: str, subset: str | None) -> Any:
-    """The splits; from the cache alone where the hub does not answer."""
+    """Load the splits; from the cache only if the hub does not answer."""
     from datasets import load_dataset  # type: ignore[import-untyped]
 
     with nullcontext() if _hub_answers(repository) else _cache_alone():
@@ -183,7 +183,7 @@ def _load(repository: str, subset: str | None) -> Any:
 
 @contextmanager
 def _cache_alone() -> Iterator[None]:
-    """Let the libraries look into their caches at once; else they retry for half a minute."""
+    """Make the libraries use their caches at once; otherwise they retry for half a minute."""
     from datasets import config
     from huggingface_hub import constants
 
@@ -221,7 +221,7 @@ def _not_found(name: str, repository: str, error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the retries' chatter; an error says it once."""
+    """Suppress messages about retries; the error is reported once."""
     loggers = [logging.getLogger(name) for name in ("huggingface_hub", "datasets")]
     before = [logger.level for logger in loggers]
     for logger in loggers:

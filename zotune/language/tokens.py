@@ -1,4 +1,4 @@
-"""Tokenised examples in memory, and batches padded as little as the hardware likes."""
+"""Tokenised examples in memory, and padded batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch:
     """Padded token ids with their mask, and the classes."""
 
     inputs: dict[str, Tensor]
-    """What the model is called with: input_ids, attention_mask, maybe token_type_ids."""
+    """The arguments of the model: input_ids, attention_mask, maybe token_type_ids."""
     lengths: Tensor
     labels: Tensor
 
@@ -36,15 +36,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Tokenised:
-    """Token ids of a split, and how to make batches of them."""
+    """The token ids of a split, with methods that make batches."""
 
     ids: list[list[int]]
     types: list[list[int]] | None
-    """Which of two texts a token belongs to, for models that want to know."""
+    """The index of the text to which each token belongs, for models that need it."""
     labels: list[int]
     pad: int
     longest: int
-    """Tokens that the model takes at most."""
+    """Maximum number of tokens of the model."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -66,13 +66,13 @@ class Tokenised:
         )
 
     def batches(self, size: int, device: torch.device) -> Iterator[Batch]:
-        """All examples, those of like length together."""
+        """Batches of all examples, grouped by length."""
         order = sorted(range(len(self)), key=lambda row: len(self.ids[row]))
         for first in range(0, len(order), size):
             yield self.batch(order[first : first + size], device)
 
     def digest(self) -> str:
-        """A digest of what is learnt from."""
+        """A digest of the data."""
         text = repr((self.ids, self.types, self.labels)).encode()
         return hashlib.sha256(text).hexdigest()[:16]
 
@@ -85,10 +85,10 @@ def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> npt.NDArra
 
 
 def batch_rows(keys: Keys, step: int, batch: int, size: int) -> list[int]:
-    """Which examples a step sees: each once an epoch, in an order of the epoch's own.
+    """The examples of a step; each example occurs once per epoch, in a random order per epoch.
 
-    The place of step t in the endless row of epochs is t · batch; a batch at the end of an epoch
-    takes what it lacks from the next. A function of the address alone.
+    Step t starts at position t · batch of the concatenated epochs; a batch at the end of an epoch
+    is filled up from the next one. The result depends only on the address.
     """
     places = np.arange(step * batch, (step + 1) * batch)
     rows = []
@@ -106,14 +106,14 @@ def tokenise(
     longest: int,
     options: Options,
 ) -> Tokenised:
-    """All examples of a split as token ids; one that is too long is cut, or refused."""
+    """All examples of a split as token ids; too long ones are truncated, or raise an error."""
     if options.max_length is not None and options.max_length > longest:
         raise ConfigError(
             f"problem.max_length must be at most {longest}, the tokens that the model takes, "
             f"got {options.max_length}"
         )
     texts = prompts(examples, columns, tokenizer, options)
-    # A prompt is cut at its beginning, because its end asks the question.
+    # Truncate a prompt at its beginning, because its end contains the question.
     side = "left" if options.head == "words" else "right"
     before, tokenizer.truncation_side = tokenizer.truncation_side, side
     coded = tokenizer(
@@ -138,7 +138,7 @@ def tokenise(
 def prompts(
     examples: Examples, columns: tuple[str, ...], tokenizer: Any, options: Options
 ) -> list[tuple[str, ...]]:
-    """What the tokenizer is given: prompts, or texts; pairs on two lines where it knows none."""
+    """The input of the tokenizer: prompts or texts; pairs are joined if it takes no pairs."""
     if options.template is not None:
         try:
             return [

@@ -1,4 +1,7 @@
-"""The query-budgeted loop: one configuration bound to one objective, ``state → state``."""
+"""``Loop`` runs one configuration on one objective under a query budget: ``state → state``.
+
+``minimize``, ``Minimizer`` and the Tune trainable drive it.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +22,30 @@ from zotune.loop.lane import Lane
 class Loop:
     """All replicates of a run.
 
-    They are rows of one lane while all of them spend alike, and each has a lane of its own, with
-    its own ledger, where the step or the block size depends on what was seen: then each is the run
-    that it would be alone. ``spent`` is the mean, rounded down; a report waits until every
-    replicate that still runs has passed its point.
+    A lane is a group of replicates that take their steps together. If all replicates spend the same
+    amount per step, they share one lane, as rows of one tensor. If the step or the block size
+    depends on observed values, each replicate has its own lane and its own ledger, and gives the
+    same results as if it ran alone. ``spent`` is the mean over replicates, rounded down; a report
+    waits until every running replicate has passed the reported point.
 
     Args:
         config: the checked configuration.
-        objective: what is minimised, over vectors or over the weights of a module.
-        x0: the start of vectors, (d,) or (replicates, d); the objective's own unless given.
-        evaluator: who answers the requests of the run; this process unless given.
+        objective: the function to minimise, over vectors or over the weights of a module.
+        x0: the start, (d,) or (replicates, d), if x is a vector; default: the objective's start.
+        evaluator: evaluates the requests of the run; default: this process.
     """
 
     def __init__(
         self, config: Config, objective: Any, x0: Any = None, evaluator: Evaluator = SERIAL
     ) -> None:
         self.config = config
-        """As asked for; what ``auto`` became is in ``chosen``."""
+        """The configuration as given; ``chosen`` says how each ``auto`` was resolved."""
         self.objective = objective
         config, self._reasons = resolve(
             config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
         )
         self.chooses = config.chooses
-        """Whether the descent chooses everything by itself."""
+        """Whether all settings are chosen automatically (``zotune.descent``)."""
         whole = iterate_for(objective, config, x0)
         self.lanes: tuple[Lane | AutoLane, ...] = (
             _one_a_replicate(config, whole, evaluator)
@@ -52,30 +56,30 @@ class Loop:
         self.minimum, self.gamma = whole.minimum, whole.gamma
 
     def answer_with(self, evaluator: Evaluator) -> None:
-        """Let somebody else answer the requests from now on."""
+        """Use another evaluator from now on."""
         for lane in self.lanes:
             lane.evaluator = evaluator
 
     def watch(self, on_step: Callable[[], None]) -> None:
-        """Call this after every step, or after many that are taken as one."""
+        """Register a callback that runs after each step, or after each batch of fused steps."""
         for lane in self.lanes:
             lane.on_step = on_step
 
     @property
     def newest(self) -> State:
-        """The state after the last whole step, for a caller whose objective has raised."""
+        """The state after the last completed step; used when the objective raises."""
         return State(tuple(lane.newest for lane in self.lanes if lane.newest is not None))
 
     def init(self) -> State:
-        """The state before the first step: its loss looked at, curvature probed where needed."""
+        """The initial state. Evaluates the loss at the start, and estimates L if it is needed."""
         return State(tuple(lane.init() for lane in self.lanes))
 
     def adopt(self, state: State) -> State:
-        """A state, maybe of another configuration, made ready to continue under this one."""
+        """Prepare a state, possibly of another configuration, to continue under this one."""
         return State(tuple(lane.adopt(one) for lane, one in self._each(state)))
 
     def step(self, state: State) -> State:
-        """One step of every replicate that runs."""
+        """One step of every running replicate."""
         return State(
             tuple(
                 lane.step(one) if lane.status(one) == RUNNING else one
@@ -84,13 +88,13 @@ class Loop:
         )
 
     def advance(self, state: State, until: int | None = None) -> State:
-        """Step until so much is spent, or until nothing more can be; the end is recorded."""
+        """Step until ``until`` is spent or the budget covers no further step; record the end."""
         for lane, one in self._each(state):
             lane.newest = one
         return State(tuple(lane.advance(one, until) for lane, one in self._each(state)))
 
     def stop(self, state: State) -> State:
-        """The state with its end on its curve, where something else than its budget ends it."""
+        """End the run before its budget is spent: record the last point of the curve."""
         return State(tuple(lane.stop(one) for lane, one in self._each(state)))
 
     def advance_to_report(self, state: State) -> State:
@@ -103,44 +107,44 @@ class Loop:
         return sum(lane.spent(one) for lane, one in self._each(state)) // len(self.lanes)
 
     def charged(self, state: State) -> int:
-        """What all replicates have spent together."""
+        """Total budget spent by all replicates."""
         return sum(lane.spent(one) * lane.config.replicates for lane, one in self._each(state))
 
     def looked(self, state: State) -> int:
-        """How often all replicates together have only looked at the loss."""
+        """Number of uncharged evaluations of the loss, over all replicates."""
         return sum(one.ledger.monitored * lane.config.replicates for lane, one in self._each(state))
 
     def limit_to(self, together: int | None) -> None:
-        """End when all replicates have spent so much together; None: at the budget, as usual."""
+        """Limit the total over all replicates; None: each replicate runs to its budget."""
         budget = self.config.budget
         for lane in self.lanes:
             limit = budget if together is None else together // lane.config.replicates
             lane.limit_to(min(budget, limit))
 
     def reached(self, state: State) -> int:
-        """What every replicate that still runs has spent at least."""
+        """The least that any running replicate has spent."""
         each = [(lane.spent(one), lane.status(one)) for lane, one in self._each(state)]
         running = [spent for spent, status in each if status == RUNNING]
         return min(running) if running else max(spent for spent, _ in each)
 
     def status(self, state: State) -> str:
-        """running, exhausted, or diverged when all replicates have."""
+        """``running``, ``exhausted``, or ``diverged`` if all replicates have diverged."""
         found = {lane.status(one) for lane, one in self._each(state)}
         return next(status for status in (RUNNING, EXHAUSTED, DIVERGED) if status in found)
 
     def report(self, state: State) -> tuple[State, dict[str, Any]]:
-        """A result row for the state as it is, and the state that has counted this look."""
+        """A result row for this state, and the state with the report's evaluations counted."""
         reports = [lane.report(one) for lane, one in self._each(state)]
         state = State(tuple(one for one, _ in reports))
         return state, together([seen for _, seen in reports]).row(self.status(state), self.minimum)
 
     @property
     def estimates_smoothness(self) -> bool:
-        """Whether the step is divided by an estimated L: it is then not the theory's step."""
+        """Whether the step uses an estimated L, for which the theory's bounds do not hold."""
         return self.lanes[0].estimates
 
     def facts(self, state: State) -> dict[str, Any]:
-        """What reports say beside an observation: the mean loss at the start, L, and its source."""
+        """Run-wide facts for reports: the mean loss at the start, L, and where L is from."""
         start, smoothness = state.start_loss.double(), None
         if self.lanes[0].needs_smoothness:
             given = self.config.L
@@ -152,21 +156,21 @@ class Loop:
         } | self._chosen_keys(state)
 
     def _chosen_keys(self, state: State) -> dict[str, str]:
-        """``chosen_*`` of a row, the same keys in every row of a run: what ``auto`` has become."""
+        """The ``chosen_*`` entries of a row (how ``auto`` was resolved); same keys in every row."""
         if self.chooses:
             return {"chosen_method": self.chosen(state).get("method", "")}
         return {f"chosen_{key}": why.partition(":")[0] for key, why in self._reasons.items()}
 
     def chosen(self, state: State) -> dict[str, str]:
-        """What was chosen and why, where that was left to the run; of the first replicate."""
+        """For each ``auto`` setting: what was chosen and why, for the first replicate."""
         return self._reasons | self.lanes[0].chosen(state.lanes[0])
 
     def curve_rows(
         self, state: State, after: int = -1, status: str | None = None
     ) -> list[dict[str, Any]]:
-        """Rows on the grid past spent budget ``after``, as far as they are final.
+        """Curve rows on the grid after spent budget ``after`` that can no longer change.
 
-        ``status`` is given of a run that somebody has ended.
+        ``status`` is passed if the run was ended from outside.
         """
         return rows_on_grid(
             [one.curve for one in state.lanes],
@@ -184,7 +188,7 @@ class Loop:
         return losses
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on: problem and shape, not estimator, q or step."""
+        """Facts that must match to resume a checkpoint: problem and shape, not the method."""
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.iterate.fingerprint() | shape
 
@@ -195,7 +199,7 @@ class Loop:
 def _one_a_replicate(
     config: Config, whole: Iterate, evaluator: Evaluator
 ) -> tuple[Lane | AutoLane, ...]:
-    """A lane for each replicate, which is then the run that it would be alone."""
+    """One lane for each replicate, so that its results do not depend on the others."""
     kind = AutoLane if config.chooses else Lane
     lanes: list[Lane | AutoLane] = []
     for row, at in enumerate(config.replicate_indices):

@@ -1,8 +1,8 @@
-"""A replicate whose descent chooses everything by itself: ``update: auto`` with ``step: auto``.
+"""A lane for the automatic method of ``zotune.descent``: ``update: auto`` with ``step: auto``.
 
-The descent is a program that asks for points and is told values (``zotune.descent``). It is a
-deterministic function of its start and of these values, so the values are its state: a resumed run
-tells them again, without an evaluation, and goes on bit for bit, from inside a block too.
+The descent asks for points and is told their values. It is a deterministic function of its start
+and these values, so a checkpoint holds the values only. A resumed run replays them without
+evaluating anything and continues bit for bit, even if it was interrupted inside a block.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 
 VALUES = "auto.values"
-"""All values that the descent was told, in their order."""
+"""Key of all values that the descent was told, in order."""
 PLANNED = "auto.planned"
-"""Budgets that descents have planned with. A run that goes on with a larger budget finishes the
-descent that it has planned, and begins another one at the best point."""
+"""Key of the budgets that were planned with, one for each descent. If a run continues with a larger
+budget, the current descent finishes as planned and another one starts at the best point."""
 WRITTEN = "auto.version"
-"""The version of the descent that asked for these values; 1 where none is written."""
+"""Key of the descent's version that produced these values; 1 if it is missing."""
 
 
 class AutoLane(ProgramLane):
-    """One replicate of a configuration that leaves everything to the descent.
+    """One replicate that is minimised by the automatic descent.
 
     Args:
         config: the checked configuration, of one replicate.
         iterate: its vector.
-        evaluator: who answers its requests.
+        evaluator: evaluates its requests.
     """
 
     estimates = False
     needs_smoothness = False
     takes_points = False
-    """The descent goes by its own values alone, and cannot be put at another's point."""
+    """The descent cannot be moved to a point of another run."""
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
         super().__init__(config, iterate, evaluator)
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.grid = budget_grid(config.budget, config.points)
         self._live: tuple[int, int, Descent] | None = None
-        """How many values were told, the number of the descent, and the descent."""
+        """Cache of the current descent: number of values told, index of the descent, descent."""
 
     def begin(self) -> Program[LaneState]:
-        """The state after the value at the start, which is the first that is charged."""
+        """The state after evaluating the start, which is charged."""
         it = self.iterate
         unknown = torch.full((1,), torch.nan, dtype=it.value_dtype, device=it.device)
         memory = {
@@ -76,7 +76,7 @@ class AutoLane(ProgramLane):
         return state.but(curve=state.curve.append(self._observation(first)))
 
     def adopt(self, state: LaneState) -> LaneState:
-        """A state that this configuration can continue from: one of its own kind."""
+        """Check that the state was produced by the same version of the descent."""
         if VALUES not in state.memory:
             raise ConfigError(
                 "update 'auto' cannot continue from a run with another update; start it anew"
@@ -94,10 +94,10 @@ class AutoLane(ProgramLane):
         return state.but(memory={**state.memory, PLANNED: planned})
 
     def limit_to(self, limit: int) -> None:
-        """Nothing: the descent plans with its whole budget, which was reserved before it began."""
+        """Does nothing: the descent plans with its whole budget, reserved before it starts."""
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
-        """Everything that can be evaluated side by side, and what follows from it."""
+        """Evaluate the next batch of points and tell the descent their values."""
         descent = self._descent(state)
         spent, cost = self.spent(state), len(descent.ask())
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
@@ -110,7 +110,7 @@ class AutoLane(ProgramLane):
         asked = descent.ask()
         values = (yield self._request(state, asked)).values[0].double()
         number = 0 if self._live is None else self._live[1]
-        self._live = None  # an interrupt must not leave it half told
+        self._live = None  # an interrupt must not leave a partially updated descent in the cache
         descent.tell(values.cpu().numpy())
         told = torch.cat([state.memory[VALUES], values.cpu()])
         self._live = (len(told), number, descent)
@@ -132,34 +132,34 @@ class AutoLane(ProgramLane):
         return self.iterate.trial(state, View(state.steps, self.iterate.dim), points)
 
     def stopping(self, state: LaneState) -> Program[LaneState]:
-        """The state with its end on its curve; nothing is evaluated."""
+        """Record the last point of the curve; nothing is evaluated."""
         if state.curve.last_spent == self.spent(state):
             return state
         yield from ()
         return state.but(curve=state.curve.append(self._observation(state)))
 
     def spent(self, state: LaneState) -> int:
-        """Evaluations; under either way of counting one is one."""
+        """Number of evaluations; ``count`` makes no difference here."""
         return state.ledger.evaluations
 
     def status(self, state: LaneState) -> str:
-        """running, or exhausted where nothing more is asked."""
+        """``running``, or ``exhausted`` if the descent asks for no more points."""
         return EXHAUSTED if self._descent(state).done else RUNNING
 
     @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
-        """What is known of the state as it is; nothing is looked at."""
+        """An observation of this state; nothing is evaluated."""
         return state, self._observation(state)
 
     def chosen(self, state: LaneState) -> dict[str, str]:
-        """What the descent has chosen, and why."""
+        """The methods that the descent has chosen, and why."""
         return self._descent(state).chosen
 
     def _observation(self, state: LaneState) -> Observation:
         return state.observation(self.spent(state), self.iterate.observed(state, None))
 
     def _descent(self, state: LaneState) -> Descent:
-        """The descent that was told the state's values; told again where another is alive."""
+        """The descent at this state: the cached one, or a new one that is told all values again."""
         values, planned = state.memory[VALUES], self._planned(state)
         if self._live is None or self._live[0] != len(values):
             self._live = (0, 0, self._new(self.iterate.begin()["x"][0], planned[0]))
@@ -176,7 +176,7 @@ class AutoLane(ProgramLane):
         return descent
 
     def _planned(self, state: LaneState) -> list[int]:
-        """The budgets of its descents, each with what those before it had."""
+        """The budgets of the descents, each including the budgets of those before it."""
         known: list[int] = state.memory[PLANNED].tolist() if PLANNED in state.memory else []
         return known or [self.config.budget]
 

@@ -1,4 +1,4 @@
-"""What a lane finds out before its first step: the smoothness L, and whether values are noisy."""
+"""Checks of a lane before its first step: estimate the smoothness L, and detect noisy values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zotune.loop.noise import LOOKS, alike, refuse_noise
 from zotune.loop.recording import Recorder
 
 PROBING = -1
-"""The step under whose address curvature is probed before the first."""
+"""Step index of the random directions that probe curvature before the first step."""
 
 
 class Checks:
-    """Probes curvature and looks for noise.
+    """Estimates L and detects noise.
 
     Args:
         config: the checked configuration.
-        iterate: where x lives.
-        recorder: of the lane.
+        iterate: holds x.
+        recorder: the lane's recorder.
     """
 
     def __init__(self, config: Config, iterate: Iterate, recorder: Recorder) -> None:
@@ -30,7 +30,7 @@ class Checks:
         self.budget = recorder.budget
 
     def smoothness(self, state: LaneState) -> Program[LaneState]:
-        """The state with L estimated around its points, which is charged."""
+        """The state with L estimated at its points; the evaluations are charged."""
         probes = probes_for(self.config.block_rule.most, self.config.budget)
         probes = min(probes, self.iterate.dim)
         ledger = state.ledger.charge(*probing_cost(probes))
@@ -56,21 +56,21 @@ class Checks:
         return state.but(inverse_smoothness=inverse)
 
     def noise(self, state: LaneState, once: Tensor, v: Tensor) -> Program[LaneState]:
-        """The state, unless its loss, seen ``once`` before, tells that v is noise."""
+        """Raise an error if noise dominates v: compare the loss with ``once``, an earlier value."""
         if self.iterate.stochastic:
             return state
         changes = self._differences(v.square().mean(-1).sqrt())
         return (yield from self._look_again(state, once, changes))
 
     def _differences(self, slope: Tensor) -> dict[str, Tensor]:
-        """How much f changes over mu, by name, unless mu was chosen knowingly."""
+        """How much f changes over mu, by what it is used for; empty if the user gave mu."""
         mu = self.iterate.mu
         return {} if self.config.mu else {f"differences over mu={mu:g}": slope * mu}
 
     def _look_again(
         self, state: LaneState, other: Tensor, changes: dict[str, Tensor]
     ) -> Program[LaneState]:
-        """The state that has looked for noise, if its loss differs from another at its points."""
+        """Evaluate again at the same points if two losses there differ; raise if f is too noisy."""
         if not changes or alike(state.loss, other):
             return state
         looks = [state.loss, other]

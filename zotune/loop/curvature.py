@@ -1,14 +1,15 @@
-"""Curvature from function values, so that the theory step works where nothing is known.
+"""Estimate curvature from function values, so that ``step: theory`` works if L is not given.
 
-Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Over ‖u‖² its mean is tr H / d; along the
-estimated gradient ĝ it tells what a step against ĝ meets. What a run may take for L is the larger
-of the two. This is not λ_max, which a few queries cannot see: it is the curvature around the start
-point in the directions in which blocks of this size move. Where the function bends more elsewhere,
-give L.
+Along u, uᵀHu ≈ (f(x + hu) − 2f(x) + f(x − hu)) / h². Divided by ‖u‖², its mean is tr H / d; along
+the estimated gradient ĝ it is the curvature that a step along −ĝ meets. The larger of the two is
+used for L. This is not λ_max, which a few queries cannot find: it is the curvature around the start
+in the directions in which blocks of this size move. If the curvature is larger elsewhere, the user
+should give L.
 
-Two roundings stand beside the bend f(x + hu) − 2f(x) + f(x − hu): that of the values, ε|f|, and
-that of the coordinates, which moves the values by ε‖g‖‖x‖. A bend that is not clearly above them
-is refused. L is wanted to a few percent, so that h may be far larger than it is for v.
+The second difference f(x + hu) − 2f(x) + f(x − hu), called the bend here, has two rounding errors:
+that of the values, ε|f|, and that of the coordinates, which changes the values by ε‖g‖‖x‖. A bend
+that is not clearly above both raises an error. L is needed to a few percent only, so h may be far
+larger than mu.
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ from zotune.iterates import Program, Request
 from zotune.iterates.box import Box
 
 _NEAREST = 1e-3
-"""The least h without a mu. The share of fourth derivatives in a bend, h²/12, is small yet."""
+"""The smallest h if mu is not given. The relative error by fourth derivatives, h²/12, is small."""
 _CLEARLY = 8
-"""How many roundings a bend must be above; straight functions were seen to bend by up to 4.3."""
+"""A bend must exceed its rounding error by this factor; linear functions reached 4.3."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """Estimates for each replicate."""
+    """Curvature estimates for each replicate."""
 
     smoothness: Tensor
-    """What to use for L, (replicates,)."""
+    """The estimate of L, (replicates,)."""
     trace: Tensor
     """tr H, (replicates,)."""
     center: Tensor
     """f at the points themselves, (replicates,)."""
     bend: Tensor
-    """How far f(x ± hu) is from straight in the mean, (replicates,): noise of that size hides H."""
+    """Mean absolute second difference, (replicates,); noise of this size hides the curvature."""
     slope: Tensor
     """‖g‖, the root mean square of (f(x + hu) − f(x − hu)) / 2h, (replicates,)."""
 
 
 def probes_for(q: int, budget: int) -> int:
-    """Directions to probe: as many as a step has, at least 8, at most a tenth of the budget."""
+    """Number of directions to probe: q, but at least 8, and at most a tenth of the budget."""
     return max(1, min(max(q, 8), budget // 10))
 
 
 def probing_cost(probes: int) -> tuple[int, int]:
-    """Directions and evaluations that so many probes cost: each on both sides, x, and ĝ."""
+    """Directions and evaluations that ``probes`` cost: both sides of each and of ĝ, and x."""
     return probes + 1, 2 * probes + 3
 
 
@@ -67,9 +68,9 @@ def estimate_curvature(
 ) -> Program[Curvature]:
     """Curvature around each row of ``x``, from 2q + 3 evaluations along the q rows of ``block``.
 
-    The points are as far away as rounding wants it, and at least ``mu``, or 1e-3 without one.
-    ``ask`` makes the request for f at points (replicates, n, d). With bounds, they lie inside,
-    around a point that is a little further from the bounds than x.
+    The distance h limits the rounding error and is at least ``mu``, or 1e-3 if that is None.
+    ``ask`` makes the request for f at points (replicates, n, d). If there are bounds, all points
+    are inside them, around a point that is slightly further from the bounds than x.
     """
     root, h = block.dim**0.5, _reach(x, mu)
     scale = root / block.diagonal().sqrt()
@@ -102,9 +103,10 @@ def estimate_curvature(
 
 
 def _reach(x: Tensor, mu: float | None) -> Tensor:
-    """h of each replicate, (replicates, 1): ε^¼, which grows with √|x|, but not too near.
+    """h of each replicate, (replicates, 1): ε^¼ √|x|, with a lower bound.
 
-    Coordinates round by ε|x|: where h² grows alike, what they add to a bend over h² does not.
+    The rounding error of coordinates is ε|x|. As h² grows like |x|, its effect on bend / h² does
+    not grow with |x|.
     """
     largest = x.abs().amax(-1, keepdim=True).clamp_min(1)
     h: Tensor = torch.finfo(x.dtype).eps ** 0.25 * largest.sqrt()
@@ -112,9 +114,9 @@ def _reach(x: Tensor, mu: float | None) -> Tensor:
 
 
 def _rounding(values: Tensor, slope: Tensor, x: Tensor) -> Tensor:
-    """What rounding may make of the values around each row of ``x``: ε (|f| + ‖g‖‖x‖).
+    """Rounding error of the values around each row of ``x``: ε (|f| + ‖g‖‖x‖).
 
-    Values that all are float32 numbers were computed so.
+    If all values are float32 numbers, f was computed in float32, whatever the dtype of x.
     """
     eps = torch.finfo(x.dtype).eps
     if torch.equal(values, values.to(torch.float32).to(values.dtype)):
@@ -123,19 +125,19 @@ def _rounding(values: Tensor, slope: Tensor, x: Tensor) -> Tensor:
 
 
 def _refuse_rounding(bend: Tensor, values: Tensor, slope: Tensor, x: Tensor) -> None:
-    """Refuse a bend that is not finite, or that rounding makes of a straight function."""
+    """Raise an error if a bend is not finite or may be a rounding error of a linear function."""
     rounding = _rounding(values, slope, x)
     lost = ~((bend > _CLEARLY * rounding) & bend.isfinite())
     if bool(lost.any()):
-        seen = _told(*(float(each[lost][0]) for each in (bend, values[:, 0], rounding)))
+        seen = _observed(*(float(each[lost][0]) for each in (bend, values[:, 0], rounding)))
         raise ConfigError(
             "step 'theory' needs L, and the function shows no curvature around the start point"
             f"{seen}, or step='constant' with eta"
         )
 
 
-def _told(bend: float, value: float, rounding: float) -> str:
-    """What was seen in place of a curvature."""
+def _observed(bend: float, value: float, rounding: float) -> str:
+    """The part of the error message that says which values were observed."""
     if not isfinite(bend):
         return ", where it is not finite; give L"
     seen = f": it bends by {bend:.2g}, and values near {value:.2g} round by {rounding:.2g}"
@@ -143,7 +145,7 @@ def _told(bend: float, value: float, rounding: float) -> str:
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    """Vectors of norm 1, but for those of norm 0."""
+    """Vectors scaled to norm 1; zero vectors stay zero."""
     scaled, _ = _scaled(vectors)
     norm: Tensor = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
     return scaled / norm.clamp_min(torch.finfo(vectors.dtype).tiny)
@@ -156,7 +158,7 @@ def _root_mean_square(rows: Tensor) -> Tensor:
 
 
 def _scaled(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows times the power of two that makes their largest entry about 1, so that squares exist."""
+    """Rows scaled by a power of two to a largest entry of about 1, so that squares are finite."""
     exponent = torch.frexp(rows.abs().amax(-1, keepdim=True)).exponent
-    half = exponent // 2  # 2^1074 is no number
+    half = exponent // 2  # in two steps: 2^1074 overflows
     return torch.ldexp(torch.ldexp(rows, -half), half - exponent), exponent

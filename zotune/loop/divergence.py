@@ -1,4 +1,4 @@
-"""Which replicates a step has lost."""
+"""Decide which replicates have diverged at a step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zotune.iterates import Iterate, View
 from zotune.iterates.vectors import finite, some_are_equal
 
 FAILED_VALUES = "failed"
-"""In a state's memory: how many values were not finite."""
+"""Key in a state's memory: the number of values that were not finite."""
 
 
 def counted(state: LaneState, values: Tensor) -> LaneState:
-    """The state that has counted failed evaluations of replicates that run."""
+    """The state with the failed evaluations of running replicates added to its count."""
     if finite(values):
         return state
     failed = (~values[~state.diverged].isfinite()).sum().cpu().double().reshape(1)
@@ -32,11 +32,12 @@ def without_lost(
     *,
     all_finite: bool,
 ) -> tuple[LaneState, Tensor | None]:
-    """The state without replicates that this step has lost, and which of all are lost in it.
+    """Mark the replicates that diverge at this step; return the state and a mask of them.
 
-    A replicate is lost where a value is not finite, or where it has run uphill until x + mu·u = x.
-    That is decided by the points, not by equal values: a plateau is not divergence, and noise hides
-    nothing. The values are f(x) itself then.
+    A replicate diverges if a value is not finite, or if its loss is above that of the start and x
+    is so large that x + mu·u rounds to x. The second case compares points, not values: a plateau
+    has equal values without divergence, and noise makes values differ. All values of the replicate
+    are then f(x).
     """
     failed = None if all_finite else ~values.isfinite().all(-1)
     loss = state.loss

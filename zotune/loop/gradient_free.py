@@ -1,4 +1,4 @@
-"""Autograd is kept out of the loop."""
+"""A decorator that disables autograd in the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Owner = TypeVar("Owner")
 def gradient_free(
     method: Callable[Concatenate[Owner, P], Result],
 ) -> Callable[Concatenate[Owner, P], Result]:
-    """Keep autograd out of a lane's method; its very bookkeeping where the objective is pure."""
+    """Run a lane's method under ``no_grad``, or ``inference_mode`` if the objective is pure."""
 
     @wraps(method)
     def call(lane: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:

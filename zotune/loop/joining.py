@@ -1,4 +1,4 @@
-"""Going on from a better point than one's own, as the winner of a race does."""
+"""Move a run to the points of another run where these are better, as after a race of methods."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from zotune.loop.lane import Lane
 
 
 def joined(loop: Loop, state: State, other: State) -> State:
-    """The state with the best points of another run, for replicates that are above them.
+    """Move each replicate with a higher loss to the best point of the other run.
 
-    What was spent, the step index and the curve stay its own; vectors and numbers that update and
-    step rule keep belong to the way to the old point, and begin anew. A run that chooses everything
-    by itself, and one over the weights of a model, stay where they are.
+    The spent budget, the step index and the curve are kept. The vectors and numbers that the update
+    and the step rule remember belong to the old path and are reset. Runs of the automatic descent
+    and runs on a model's weights are returned unchanged.
 
     Args:
-        loop: of the run that goes on.
-        state: where it is.
-        other: of a run with as many replicates on the same problem.
+        loop: the loop of the run that continues.
+        state: its state.
+        other: the state of another run with as many replicates on the same problem.
     """
     lanes, first = [], 0
     for lane, one in zip(loop.lanes, state.lanes, strict=True):
@@ -34,7 +34,7 @@ def joined(loop: Loop, state: State, other: State) -> State:
 
 
 def _lane(lane: Lane | AutoLane, state: LaneState, points: Tensor, losses: Tensor) -> LaneState:
-    """The state of a lane at the points that are better than its own."""
+    """The state of a lane, moved to those points that are better than its own."""
     losses, points = losses.to(state.loss), points.to(state.x)
     better = (losses < state.loss) & ~state.diverged
     if not bool(better.any()):

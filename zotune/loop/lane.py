@@ -1,7 +1,7 @@
-"""Replicates that take their steps together: ``state → state``, on vectors and on weights alike.
+"""A lane: replicates that take their steps together, on vectors or on a model's weights.
 
-The loop owns budget, step size, clipping, divergence, records and status. What is evaluated, and
-how x is moved, is the iterate's. Nothing here knows of Ray or MLflow.
+The lane handles budget, step size, clipping, divergence, records and status. The iterate decides
+which points are evaluated and how x is moved. Nothing here depends on Ray or MLflow.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
 
 LONGEST_WALK = 64
-"""The most steps between two checks for values that are not finite."""
+"""Maximum number of fused steps between two checks for finite values."""
 NEXT_Q = "q.next"
-"""In a state's memory: the size of the next block."""
+"""Key in a state's memory: the size of the next block."""
 
 
 class Lane(ProgramLane):
-    """One configuration bound to one iterate.
+    """The steps of one configuration on one iterate.
+
+    Methods named by a participle (``stepping``, ``stopping``, ``reporting``) are programs:
+    generators that yield evaluation requests. ``step``, ``stop`` and ``report`` run them.
 
     Args:
         config: the checked configuration.
-        iterate: where x lives.
-        evaluator: who answers its requests.
+        iterate: holds x.
+        evaluator: evaluates its requests.
     """
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator = SERIAL) -> None:
@@ -75,19 +78,19 @@ class Lane(ProgramLane):
 
     @property
     def takes_points(self) -> bool:
-        """Whether it can go on from a point of another run."""
+        """Whether it can continue from a point of another run."""
         return self.iterate.takes_points
 
     def chosen(self, state: LaneState) -> dict[str, str]:
-        """Nothing: the configuration names everything."""
+        """Empty: the configuration leaves nothing to be chosen during the run."""
         return {}
 
     def limit_to(self, limit: int) -> None:
-        """End when so much is spent, rather than at the configuration's budget."""
+        """End when ``limit`` is spent instead of at the configuration's budget."""
         self.budget = self.size.budget = replace(self.budget, limit=limit)
 
     def begin(self) -> Program[LaneState]:
-        """The state before the first step: its loss looked at, curvature probed where needed."""
+        """The initial state. Evaluates the loss at the start, and estimates L if it is needed."""
         it = self.iterate
         unknown = torch.full((it.replicates,), torch.nan, dtype=it.value_dtype, device=it.device)
         slots = it.new_slots(self.motion.slots)
@@ -106,14 +109,15 @@ class Lane(ProgramLane):
 
     @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
-        """A state, maybe of another configuration, made ready to continue under this one."""
+        """Prepare a state, possibly of another configuration, to continue under this one."""
         return self.evaluator.run(self.adopting, state)
 
     def adopting(self, state: LaneState) -> Program[LaneState]:
-        """The same as a program.
+        """The program of ``adopt``.
 
-        Vectors and numbers that another update, step or block-size rule has left begin anew. L is
-        as given, as the objective knows it, as the state knows it, or estimated and charged.
+        The memory of another update, step or block-size rule is reset. L is taken from the
+        configuration, else from the objective, else from the state; else it is estimated, which is
+        charged.
         """
         if state.slots.keys() != set(self.iterate.new_slots(self.motion.slots)):
             state = state.but(slots=self.iterate.new_slots(self.motion.slots))
@@ -127,7 +131,7 @@ class Lane(ProgramLane):
         return state
 
     def _memory(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """What of a state's memory this configuration uses."""
+        """The entries of a state's memory that this configuration uses."""
         for name, value in memory.items():
             if name not in (CENTER, NEXT_Q) and not name.startswith(STEP_MEMORY):
                 yield name, value
@@ -143,7 +147,7 @@ class Lane(ProgramLane):
         spent, center = self.spent(state), state.memory.get(CENTER)
         most = self._cost(q) + max(0, self.rule.entry.most_trials - 1)
         records = crosses(self.grid, spent, spent + most)
-        if not self.iterate.looks_on_grid:  # a look would be replaced by what is known without
+        if not self.iterate.looks_on_grid:  # this point of the curve is recorded already
             records = records and state.curve.last_spent < spent
         answer = yield self.iterate.probes(
             state, view, block, records=records, center=center is None
@@ -156,7 +160,7 @@ class Lane(ProgramLane):
         return (yield from self._taken(state, view, block, answer, records=records))
 
     def _block_size(self, state: LaneState) -> int:
-        """The size of the next block: by the rule, and by what is left; 0 for nothing."""
+        """The size of the next block by the rule and the budget that is left; 0 if none fits."""
         if NEXT_Q in state.memory:
             q = int(state.memory[NEXT_Q])
         else:
@@ -169,7 +173,7 @@ class Lane(ProgramLane):
         return q
 
     def _cost(self, q: int, *, known: bool = False) -> int:
-        """What a step takes from the budget at least; with f(x) ``known`` that is not paid again.
+        """The least that a step costs; f(x) is not charged again if it is ``known``.
 
         A trial point costs one, whether directions or evaluations are counted.
         """
@@ -183,7 +187,7 @@ class Lane(ProgramLane):
     def _taken(
         self, state: LaneState, view: View, block: Block, answer: Answer, *, records: bool
     ) -> Program[LaneState]:
-        """The state after a step with these values; ``records``: x is put on the curve first."""
+        """The state after a step with these values; ``records``: x is first added to the curve."""
         values, spent = answer.values, self.spent(state)
         first, known = state.loss, CENTER in state.memory
         failed, all_finite = None, finite(values)
@@ -230,7 +234,7 @@ class Lane(ProgramLane):
     def _differences(
         self, state: LaneState, view: View, block: Block, values: Tensor, failed: Tensor | None
     ) -> Tensor:
-        """v from a step's values: clipped, without failures, less what the estimator remembers."""
+        """v from a step's values: clipped, 0 for failures, minus Uᵀm if m is remembered."""
         v = self.iterate.difference.quotient(values, self.iterate.mu)
         if self.searches:
             v = torch.where(v.isfinite(), v, 0)
@@ -245,13 +249,13 @@ class Lane(ProgramLane):
     def _with_next_q(
         self, state: LaneState, view: View, block: Block, v: Tensor, c: Tensor
     ) -> LaneState:
-        """The state that knows the size of the next block."""
+        """The state with the size of the next block in its memory."""
         last = Last(block.q, view.dim, v[0], c[0], block)
         size = torch.tensor(self.blocks.next(view.step + 1, last))
         return state.but(memory={**state.memory, NEXT_Q: size})
 
     def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
-        """The state after x has moved by the step rule, or has stayed where no step was good."""
+        """The state after x has moved by the step rule; x stays if no trial step was accepted."""
         if self.rule.entry.search is not None:
             return (yield from self.searcher.moved(state, step))
         view, block = step.view, step.block
@@ -260,7 +264,7 @@ class Lane(ProgramLane):
         return self.iterate.move(state, view, block, c, eta, self.motion)
 
     def stopping(self, state: LaneState) -> Program[LaneState]:
-        """The state with its end on its curve; its loss is looked at if it is not known."""
+        """Record the last point of the curve; its loss is evaluated if it is not known."""
         looked = self.iterate.looks_on_grid or state.lost or state.looked == self.spent(state)
         if state.curve.last_spent == self.spent(state) and looked:
             return state
@@ -268,7 +272,10 @@ class Lane(ProgramLane):
         return self.recorder.recorded(state, seen)
 
     def _walked(self, state: LaneState, goal: int) -> LaneState | None:
-        """The state after steps that no curve shows, where the iterate has a fast way for them."""
+        """The state after fused steps up to the next curve point; None if steps cannot be fused.
+
+        If a value was not finite, the same steps are taken one by one.
+        """
         count = self._unseen(state, goal)
         if not count:
             return None
@@ -285,14 +292,14 @@ class Lane(ProgramLane):
         return state.but(x=x, steps=steps.stop, q=q, ledger=ledger, loss=loss)
 
     def _stepped(self, state: LaneState, count: int) -> LaneState:
-        """The state after so many steps, or after one that has lost a replicate."""
+        """The state after ``count`` single steps; stops where a replicate diverges."""
         lost = state.lost
         while count and state.lost == lost:
             state, count = self.evaluator.run(self.stepping, state), count - 1
         return state
 
     def _unseen(self, state: LaneState, goal: int) -> int:
-        """How many steps can be walked before one is recorded or the goal is reached."""
+        """How many steps can be fused before one is recorded or the goal is reached."""
         if not self._walks or state.lost:
             return 0
         spent, cost = self.spent(state), self.budget.cost(self.blocks.most)
@@ -301,7 +308,7 @@ class Lane(ProgramLane):
 
     @property
     def _walks(self) -> bool:
-        """Whether plain steps need not be looked at one by one."""
+        """Whether steps may be fused: plain SGD, fixed q, a pure objective, in this process."""
         plain = self.motion.plain and self.config.clip is None and not self.size.scheduled
         plain = plain and self.blocks.is_fixed and self.rule.entry.search is None
         fuses = self.evaluator.in_process and self.iterate.pure
@@ -312,18 +319,18 @@ class Lane(ProgramLane):
         return self.budget.spent(state.ledger)
 
     def status(self, state: LaneState) -> str:
-        """running, exhausted, or diverged when all replicates have."""
+        """``running``, ``exhausted``, or ``diverged`` if all replicates have diverged."""
         if state.lost == self.iterate.replicates:
             return DIVERGED
         return RUNNING if self._block_size(state) else EXHAUSTED
 
     @gradient_free
     def report(self, state: LaneState) -> tuple[LaneState, Observation]:
-        """What is known of the state as it is, and the state that has counted this look."""
+        """An observation of this state, and the state with its evaluations counted."""
         return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
-        """The program of the method above: it asks for evaluations."""
+        """The program of ``report``."""
         self.iterate.require_at(state)
         if self.iterate.looks_on_grid:
             if state.curve.last_spent == self.spent(state):
@@ -337,7 +344,7 @@ class Lane(ProgramLane):
         return state, state.curve[-1]
 
     def _coefficients(self, v: Tensor, block: Block) -> Tensor:
-        """c from v, which may have more digits than x."""
+        """c from v, whose dtype may be more precise than that of x."""
         if v.dtype != self.iterate.coefficient_dtype:
             v = v.to(self.iterate.coefficient_dtype)
         return self.estimator.coefficients(v, block)

@@ -1,8 +1,8 @@
-"""Functions that answer differently at the same point.
+"""Detect functions that return different values at the same point.
 
-Two calls at one point tell whether a function is noisy, and hardly how much: their difference is
-below a tenth of its own standard deviation once in twelve times. So one that has shown noise is
-looked at more often, and one that has not costs nothing.
+Two calls at one point show whether a function is noisy, but hardly by how much: their difference is
+below a tenth of its standard deviation once in twelve times. So a function is evaluated more often
+only if its first two values differ.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from torch import Tensor
 from zotune.errors import ObjectiveError
 
 LOOKS = 8
-"""Further looks at a function whose first two answers differ."""
+"""Further evaluations of a function whose first two values differ."""
 _ROUNDING = 256
-"""Last digits in which one batch may differ from another."""
+"""Units in the last place by which values may differ between batches."""
 _SHARE = 0.05
-"""Of the changes that a step looks at, what noise may make up."""
+"""Largest allowed noise as a share of the changes of f that a step measures."""
 
 
 def alike(once: Tensor, again: Tensor) -> bool:
-    """Whether two calls at the same points differ in their last digits only."""
+    """Whether two calls at the same points differ by rounding only."""
     return not bool(((once - again).abs() > _rounding(once)).any())
 
 
 def refuse_noise(looks: Tensor, changes: Tensor, what: str) -> None:
-    """Refuse a function whose values at one point differ as much as what is looked for.
+    """Raise an error if noise is not small compared with the changes of f to be measured.
 
     Args:
-        looks: f at some points, by call after call, (replicates, calls).
-        changes: how much f changes where it is differenced, (replicates,).
-        what: what is looked for.
+        looks: values of repeated calls at one point each, (replicates, calls).
+        changes: how much f changes over the distance of the differences, (replicates,).
+        what: what is measured, for the message.
     """
     noise = 2**0.5 * looks.std(-1)  # the root mean square of the difference of two calls
     lost = (noise > _rounding(looks[:, 0])) & (noise > _SHARE * changes)

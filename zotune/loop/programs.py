@@ -1,4 +1,4 @@
-"""What all lanes have in common: their programs are run by an evaluator, step by step to a goal."""
+"""Base class of the lanes: an evaluator runs their programs, step by step up to a goal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from zotune.loop.gradient_free import gradient_free
 
 
 class ProgramLane(ABC):
-    """A lane whose steps are programs, which ask for evaluations.
+    """A lane whose steps are programs: generators that yield evaluation requests.
 
     Args:
         config: the checked configuration.
-        iterate: where x lives.
-        evaluator: who answers its requests.
+        iterate: holds x.
+        evaluator: evaluates its requests.
     """
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator) -> None:
@@ -27,9 +27,9 @@ class ProgramLane(ABC):
         self.iterate = iterate
         self.evaluator = evaluator
         self.newest: LaneState | None = None
-        """The state after the last whole step, for a caller whose objective has raised."""
+        """The state after the last completed step; used when the objective raises."""
         self.on_step: Callable[[], None] | None = None
-        """Called after each step, or after several that were taken as one."""
+        """Called after each step, or after each batch of fused steps."""
 
     @abstractmethod
     def begin(self) -> Program[LaneState]:
@@ -49,11 +49,11 @@ class ProgramLane(ABC):
 
     @abstractmethod
     def status(self, state: LaneState) -> str:
-        """running, exhausted or diverged."""
+        """``running``, ``exhausted`` or ``diverged``."""
 
     @gradient_free
     def init(self) -> LaneState:
-        """The state before the first step: its loss is known."""
+        """The state before the first step, with its loss evaluated."""
         return self.evaluator.run(self.begin)
 
     @gradient_free
@@ -64,7 +64,7 @@ class ProgramLane(ABC):
 
     @gradient_free
     def advance(self, state: LaneState, until: int | None = None) -> LaneState:
-        """Step until so much is spent, or until nothing more can be; the end is recorded."""
+        """Step until ``until`` is spent or the budget covers no further step; record the end."""
         goal = self.config.budget if until is None else until
         self.iterate.require_at(state)
         self.newest = state
@@ -77,14 +77,14 @@ class ProgramLane(ABC):
         return self.evaluator.run(self.ending, state)
 
     def ending(self, state: LaneState) -> Program[LaneState]:
-        """The state with its end on its curve, where it has ended."""
+        """If the run has ended, record the last point of its curve."""
         return state if self.status(state) == RUNNING else (yield from self.stopping(state))
 
     @gradient_free
     def stop(self, state: LaneState) -> LaneState:
-        """The state with its end on its curve, where something else than its budget ends it."""
+        """End the run before its budget is spent: record the last point of the curve."""
         return self.evaluator.run(self.stopping, state)
 
     def _walked(self, state: LaneState, goal: int) -> LaneState | None:
-        """The state after several steps at once, where there is a fast way for them."""
+        """The state after several fused steps; None if steps cannot be fused."""
         return None

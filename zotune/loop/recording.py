@@ -1,4 +1,4 @@
-"""What a lane sees of its points: losses, the best of them, and the points of its curve."""
+"""Observe the points of a lane: their losses, the best of them, and the points of the curve."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from zotune.iterates.vectors import finite
 
 
 class Recorder:
-    """Looks at the loss where that is asked for, and keeps what was seen.
+    """Evaluates the loss on request, and stores observations in the state.
 
     Args:
         config: the checked configuration.
-        iterate: where x lives.
-        budget: of the run.
+        iterate: holds x.
+        budget: the budget of the run.
     """
 
     def __init__(self, config: Config, iterate: Iterate, budget: Budget) -> None:
         self.config, self.iterate, self.budget = config, iterate, budget
         self.remembers_best = not (iterate.pure or iterate.stochastic)
-        """Whether every charged value may be of the best point. Values of a mini-batch are not
-        losses; of pure objectives, which are cheap, only recorded points are compared."""
+        """Whether every charged value may give the best point. False for mini-batches, whose values
+        are not losses, and for pure (cheap) objectives, where only recorded points are compared."""
 
     def observed(
         self,
@@ -38,11 +38,11 @@ class Recorder:
         look: bool,
         ends: bool = False,
     ) -> Program[tuple[LaneState, Observation]]:
-        """What is known at x, and the state that remembers the best of it.
+        """An observation at x, and the state with the best point updated.
 
-        The loss is looked at, if told, unless it is known already. A loss that is not finite is
-        divergence where the run ``ends``. Before, only what a step evaluates tells: a run must not
-        depend on where it is looked at.
+        If ``look``, the loss is evaluated unless it is known already. A loss that is not finite
+        counts as divergence only if the run ``ends``. Before the end, only the values of steps
+        decide, because a run must not depend on when it is observed.
         """
         if loss is None and look:
             request = self.iterate.look(state)
@@ -57,7 +57,7 @@ class Recorder:
         return state, self.observation(state, gradient)
 
     def looked(self, state: LaneState, answer: Answer) -> LaneState:
-        """The state that has counted a look."""
+        """The state with an uncharged evaluation counted."""
         return state.but(
             ledger=state.ledger.monitor(),
             looked=self.budget.spent(state.ledger),
@@ -65,7 +65,7 @@ class Recorder:
         )
 
     def _with_loss(self, state: LaneState, loss: Tensor, *, ends: bool) -> LaneState:
-        """The state that has seen this loss."""
+        """The state with this loss, and with the best point updated."""
         if state.lost or not finite(loss):
             known = loss.isfinite() & ~state.diverged
             if ends:
@@ -81,7 +81,7 @@ class Recorder:
         )
 
     def observation(self, state: LaneState, gradient: Tensor | None = None) -> Observation:
-        """What is known of the state now."""
+        """An observation of this state, without evaluations."""
         loss = state.loss
         if state.lost:
             loss = torch.where(state.diverged, torch.maximum(state.start_loss, loss), loss)
@@ -92,7 +92,7 @@ class Recorder:
         return state.observation(self.budget.spent(state.ledger), tensors)
 
     def recorded(self, state: LaneState, seen: Observation) -> LaneState:
-        """The state with one more point of its curve."""
+        """The state with one more point on its curve."""
         return self.iterate.recorded(state).but(curve=state.curve.append(seen))
 
     def diagnosed(
@@ -106,7 +106,11 @@ class Recorder:
         *,
         ended: bool,
     ) -> Observation:
-        """Means over replicates: signal over rounding in v, cosine with ∇f, weights mu misses."""
+        """The observation with diagnostics, means over replicates.
+
+        These are the ratio of v to its rounding error, the cosine of the estimate with ∇f, and the
+        share of coordinates where x + mu·u rounds to x.
+        """
         if not self.config.diagnostics or ended:
             return seen
         rounding = torch.finfo(values.dtype).eps * values.abs().mean(-1) / self.iterate.mu
@@ -122,7 +126,7 @@ class Recorder:
         return Observation(**{**seen.__dict__, "tensors": tensors})
 
     def with_best(self, state: LaneState, block: Block, values: Tensor) -> LaneState:
-        """The state that remembers the best point of all whose values were charged."""
+        """The state with the best point among all evaluated ones."""
         lowest, at = values.masked_fill(~values.isfinite(), torch.inf).min(-1)
         better = (lowest < state.best_loss) & ~state.diverged
         if not bool(better.any()):

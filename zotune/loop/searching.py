@@ -1,4 +1,4 @@
-"""Steps whose size depends on values: trial points are evaluated, charged, and one is taken."""
+"""Line searches: trial points are evaluated and charged, and one of them is accepted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zotune.steps import Line, Search
 from zotune.updates.motion import Motion
 
 STEP_MEMORY, CENTER = "step.", "center"
-"""In a state's memory: what the step rule remembers, and f(x) where it is known before the step."""
+"""Keys in a state's memory: prefix of what the step rule remembers; f(x) if it is known already."""
 
 
 class ProbedStep(NamedTuple):
-    """A step before it moves x."""
+    """A step whose values are known, before x is moved."""
 
     view: View
     block: Block
@@ -30,14 +30,14 @@ class ProbedStep(NamedTuple):
     v: Tensor
     c: Tensor
     spent: int
-    """Budget that was spent before the step."""
+    """Budget spent before the step."""
 
 
 class Searcher:
     """Runs the search of a step rule.
 
     Args:
-        size: of the lane's steps.
+        size: the step sizes of the lane.
         motion: how an estimate moves x.
     """
 
@@ -46,13 +46,13 @@ class Searcher:
         self.iterate: Iterate = size.iterate
         self.entry = size.rule.entry
         self.tries = self.entry.most_trials > 0
-        """Whether steps are tried before they are taken."""
+        """Whether the step rule evaluates trial points."""
         self._prefix = f"{STEP_MEMORY}{size.rule.name}."
         self._straight = motion.plain and size.iterate.box is None
-        """Whether a step of any size follows the estimate, and its slope is known beforehand."""
+        """Whether steps of all sizes are along the estimate, so that the slope is known."""
 
     def adopted(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """What of a state's memory this rule uses, and what it begins with."""
+        """The entries of a state's memory that this rule uses, with its initial values."""
         if self.tries and CENTER in memory:
             yield CENTER, memory[CENTER]
         for name, first in self.entry.memory.items():
@@ -60,24 +60,24 @@ class Searcher:
             yield key, memory.get(key, torch.tensor([first], dtype=torch.float64))
 
     def moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
-        """The state after x has moved as far as the rule says, or has stayed."""
+        """The state after the search; x stays if no trial was accepted."""
         view, block, c = step.view, step.block, step.c
         known = self._memory(state)
         memory = dict(known)
         factor = self.size.schedule(step.spent, block.q)
         center, slope = self._center(state, step.values), [0.0]
         if self.iterate.is_stuck(state, block, c):
-            return self._knowing(state, center)
+            return self._with_center(state, center)
         search = self._search(state, step, center, memory, slope)
         state, eta, value = yield from self._tried(state, step, search, factor, slope)
-        apart = self.iterate.tests_bounds(state, view)  # tells nothing of usual steps
+        apart = self.iterate.tests_bounds(state, view)  # not representative of other steps
         state = state if apart else self._with_memory(state, memory, known)
         if eta is None and apart:
-            return self._knowing(state, center)
+            return self._with_center(state, center)
         if eta is None:
-            return self._knowing(self.iterate.rejected(state, view), center)
+            return self._with_center(self.iterate.rejected(state, view), center)
         state = self.iterate.move(state, view, block, c, eta * factor, self.motion)
-        return state if value is None else self._knowing(state, value)
+        return state if value is None else self._with_center(state, value)
 
     def _search(
         self,
@@ -87,7 +87,7 @@ class Searcher:
         memory: dict[str, float],
         slope: list[float],
     ) -> Search:
-        """The rule's own search, told what is known of this line."""
+        """Start the search of the rule with the facts about this line."""
         plain, eta = float((step.v * step.c).sum()), self.size.config.eta
         line = Line(
             eta=self.entry.default_eta if eta is None else eta,
@@ -111,7 +111,7 @@ class Searcher:
     def _tried(
         self, state: LaneState, step: ProbedStep, search: Search, factor: float, slope: list[float]
     ) -> Program[tuple[LaneState, float | None, Tensor | None]]:
-        """The state that has paid for the trials, the size that was taken, and f there if known."""
+        """The state with the trials charged, the accepted size, and f there if it is known."""
         budget, tried = self.size.budget, dict[float, Tensor]()
         try:
             eta = next(search)
@@ -134,13 +134,13 @@ class Searcher:
         return state, chosen, None if chosen is None else tried.get(chosen)
 
     def _center(self, state: LaneState, values: Tensor) -> Tensor:
-        """f(x) as the step sees it; of central differences on a mini-batch, their mean."""
+        """f(x) on the step's mini-batch; for central differences the mean of their values."""
         if self.iterate.difference.knows_center:
             return values[:, 0]
         return values.mean(-1) if self.iterate.stochastic else state.loss
 
-    def _knowing(self, state: LaneState, value: Tensor) -> LaneState:
-        """The state that knows f at its x, where the next step sees the same f."""
+    def _with_center(self, state: LaneState, value: Tensor) -> LaneState:
+        """The state with f(x) in its memory, unless the next step has another mini-batch."""
         if self.iterate.stochastic or not self.tries:
             return state
         better = value < state.best_loss
@@ -152,7 +152,7 @@ class Searcher:
         )
 
     def _memory(self, state: LaneState) -> dict[str, float]:
-        """What the step rule remembers, as numbers."""
+        """The step rule's entries of the memory, as numbers."""
         return {name: float(state.memory[self._prefix + name]) for name in self.entry.memory}
 
     def _with_memory(

@@ -1,4 +1,4 @@
-"""The step size of a lane: by its rule, its schedule, and the smoothness L where that is needed."""
+"""The step size of a lane, from its rule, its schedule, and the smoothness L if needed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from zotune.steps import LEVEL, StepRule, schedule_factor
 
 
 class StepSize:
-    """How far a step goes, as far as that is known before its values.
+    """Step sizes that do not depend on the values of the step.
 
     Args:
         config: the checked configuration.
-        iterate: where x lives.
-        budget: of the run.
+        iterate: holds x.
+        budget: the budget of the run.
     """
 
     def __init__(self, config: Config, iterate: Iterate, budget: Budget) -> None:
@@ -29,9 +29,9 @@ class StepSize:
         self._rules: dict[int, StepRule] = {}
         self.rule = self.rule_in(iterate.dim)
         self.known_smoothness = config.L or iterate.smoothness
-        """L as given, or as the objective knows it; None where it is estimated."""
+        """L from the configuration or the objective; None if it has to be estimated."""
         self.estimates = self.rule.needs_smoothness and self.known_smoothness is None
-        """Whether L is estimated, for each replicate."""
+        """Whether L is estimated, separately for each replicate."""
         self.scheduled = config.schedule != LEVEL or config.warmup > 0
         if self.estimates and not iterate.takes_points:
             raise ConfigError(
@@ -40,7 +40,7 @@ class StepSize:
             )
 
     def rule_in(self, dim: int) -> StepRule:
-        """How far to go along an estimate in R^dim."""
+        """The step rule for estimates in R^dim."""
         if dim not in self._rules:
             c = self.config
             first = c.block_rule.next(0, None)
@@ -50,9 +50,9 @@ class StepSize:
         return self._rules[dim]
 
     def etas(self, steps: Iterable[int], q: int, dim: int, factor: float = 1.0) -> list[float]:
-        """η of x − η U c at each step, in units of 1/L where that is estimated by replicate.
+        """η of x − η U c at each step; in units of 1/L if L is estimated for each replicate.
 
-        ``factor`` is what the schedule multiplies them by.
+        ``factor`` is that of the schedule.
         """
         rule, scale = self.rule_in(dim), 1.0
         if rule.needs_smoothness and self.known_smoothness is not None:
@@ -60,11 +60,11 @@ class StepSize:
         return [factor * size / scale for size in rule.sizes(steps, q)]
 
     def eta(self, t: int, q: int, spent: int, dim: int) -> float:
-        """η of one step, by the schedule where so much is spent before it."""
+        """η of one step, including the schedule's factor after ``spent``."""
         return self.etas((t,), q, dim, self.schedule(spent, q))[0]
 
     def schedule(self, spent: int, q: int) -> float:
-        """What the schedule multiplies the step by."""
+        """The factor of the schedule for the step size."""
         if not self.scheduled:
             return 1.0
         c, after = self.config, spent + self.budget.cost(q)
@@ -75,5 +75,5 @@ class StepSize:
         return ESTIMATORS[self.config.estimator].closest(self.iterate.directions, q, dim)
 
     def scaled(self, state: LaneState, c: Tensor) -> Tensor:
-        """c, times 1/L where that is estimated for each replicate."""
+        """c, multiplied by 1/L if L is estimated for each replicate."""
         return c * state.inverse_smoothness if self.estimates else c

@@ -1,4 +1,4 @@
-"""What is minimised: the protocol, any callable wrapped into it, and the problems by name."""
+"""Objectives: the base class, wrapped callables, and the registered problems."""
 
 from zotune.objectives.callables import NUMPY, TORCH, CallableObjective, objective
 from zotune.objectives.checks import DTYPES, dimension_of, dtype_name, parse_dtype, positive_int

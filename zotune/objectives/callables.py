@@ -1,4 +1,4 @@
-"""Any callable as an objective: of one vector or of a batch, of torch tensors or numpy arrays."""
+"""``zotune.objective``: wrap a callable of one vector or a batch, of tensors or numpy arrays."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ else:
 
 TORCH, NUMPY = "torch", "numpy"
 _ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
-"""Errors of a user's function that may come from being called with a tensor."""
+"""Messages of errors that a user's function may raise because it got a tensor."""
 
 
 class CallableObjective(Objective):
-    """A function of the user's, of one vector or of a batch of them."""
+    """A user's function of one vector or of a batch of vectors."""
 
     metrics: Mapping[str, CallableObjective]
 
@@ -60,26 +60,26 @@ class CallableObjective(Objective):
         self.batched = batched
         self.failures = failures
         self.failure = ""
-        """What the last failed evaluation raised."""
+        """The exception of the last failed evaluation, as text."""
         self.awaited = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
             getattr(fn, "__call__", None)  # noqa: B004
         )
         """Whether it is an ``async def``."""
         self._numpy = _wants_numpy(fn) if array is None else array == NUMPY
-        """Whether the function gets numpy arrays; None until its first call has told."""
+        """Whether the function gets numpy arrays; None until its first call."""
         self._guess = _named_in(fn)
-        """Whether arrays are tried first if the function does not say; None: not known."""
+        """Whether to try arrays first if there is no annotation; None: not known."""
         self._leaves_alone = False
-        """Whether a first call has left its points as they were."""
+        """Whether the first call was checked not to change its argument."""
         self._start = super().start() if start is None else self._checked_start(start)
 
     @property
     def points_per_call(self) -> int:
-        """One, unless the function takes many, or many calls of it can wait side by side."""
+        """One, unless the function is batched or asynchronous."""
         return super().points_per_call if self.batched or self.awaited else 1
 
     def prefer_arrays(self) -> None:
-        """Try numpy arrays first, here and in metrics, where the code names no module."""
+        """Try numpy arrays first, also for metrics, if the code does not name numpy or torch."""
         self._guess = True if self._guess is None else self._guess
         for metric in self.metrics.values():
             metric.prefer_arrays()
@@ -98,7 +98,7 @@ class CallableObjective(Objective):
         return point
 
     def values(self, points: Tensor) -> Tensor:
-        """Call the user's function; what it returns must be numbers, one a point."""
+        """Call the user's function, which must return one number per point."""
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
         if self.awaited:
@@ -108,7 +108,7 @@ class CallableObjective(Objective):
         return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
 
     def _value(self, point: Tensor) -> float:
-        """The number that the function returns; inf for a failed evaluation."""
+        """The value of the function; inf for a failed evaluation."""
         try:
             return _number(self._called(point))
         except self.failures as error:
@@ -121,7 +121,7 @@ class CallableObjective(Objective):
         return inf
 
     async def _awaited_value(self, point: Tensor) -> float:
-        """The same of an ``async def``, which gets a tensor unless it says otherwise."""
+        """The same for an ``async def``, which gets a tensor unless it is annotated otherwise."""
         try:
             at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
             return _number(await self.fn(at))
@@ -129,10 +129,10 @@ class CallableObjective(Objective):
             return self._failed(error)
 
     def _called(self, x: Tensor) -> Any:
-        """What the user's function answers, called with a tensor or an array.
+        """Call the user's function with a tensor or an array.
 
-        A function that says nothing gets what its code names, numpy or torch, or else what its
-        caller has preferred; and the other if it fails with that.
+        Without an annotation, the function gets the type that its code names (numpy or torch), or
+        else the caller's preference, and the other type if that fails.
         """
         first = bool(self._guess) if self._numpy is None else self._numpy
         try:
@@ -142,7 +142,7 @@ class CallableObjective(Objective):
                 try:
                     answer = self._called_with(x, arrays=not first)
                 except Exception:
-                    pass  # the first error is raised, which is the function's own
+                    pass  # raise the first error, which is the function's own
                 else:
                     self._numpy = not first
                     return answer
@@ -157,13 +157,13 @@ class CallableObjective(Objective):
         return answer
 
     def _called_with(self, x: Tensor, *, arrays: bool) -> Any:
-        """The answer at a copy: a function may change its argument."""
+        """Call with a copy, as the function may change its argument."""
         if self.batched:
             return self._called_with_batch(x, arrays=arrays)
         return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]
 
     def _called_with_batch(self, x: Tensor, *, arrays: bool) -> Any:
-        """The same of many points, which are not copied; the first call checks that they stay."""
+        """The same for a batch, which is not copied; the first call checks that it is unchanged."""
         before = None if self._leaves_alone else x.clone()
         answer = self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
         if before is not None and not torch.equal(before, x):
@@ -189,11 +189,11 @@ class CallableObjective(Objective):
                 f"got shape {tuple(values.shape)} of {dtype_name(values.dtype)}; "
                 "leave batched=False for a function of one vector"
             )
-        return values.detach().to(self.value_dtype, copy=True)  # it may be a buffer of the user's
+        return values.detach().to(self.value_dtype, copy=True)  # the user may reuse the buffer
 
 
 def side_by_side(calls: Sequence[Coroutine[Any, Any, float]]) -> list[float]:
-    """What coroutines return, awaited together, also where this thread has an event loop."""
+    """The results of coroutines, run concurrently, even if this thread has an event loop."""
 
     async def gathered() -> list[float]:
         return list(await asyncio.gather(*calls))
@@ -230,7 +230,7 @@ def _named_in(fn: Callable[..., Any]) -> bool | None:
 
 
 def _closed_over(fn: Callable[..., Any]) -> list[Any]:
-    """The values that a function keeps from where it was defined."""
+    """The values in a function's closure."""
     try:
         return [cell.cell_contents for cell in getattr(fn, "__closure__", None) or ()]
     except ValueError:  # a name that has no value yet
@@ -245,7 +245,7 @@ def _packages_of(one: Any) -> set[str]:
 
 
 def _number(result: Any) -> float:
-    """A result as a float, or the error that says what came instead."""
+    """A result as a float; raises an error if it is not one number."""
     if isinstance(result, numbers.Real):
         return float(result)
     if hasattr(result, "item") and getattr(result, "size", None) is not None:
@@ -280,22 +280,22 @@ def objective(
     """Wrap any callable so that zotune can minimise it.
 
     Args:
-        fn: takes a vector (d,) and returns a number; batched, takes (n, d) and returns (n,). An
-            ``async def`` is awaited for many points side by side.
+        fn: takes a vector (d,) and returns a number; if ``batched``, takes (n, d) and returns (n,).
+            An ``async def`` is awaited for many points concurrently.
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
-        optimum: the lowest value of ``fn``, if known; rows then carry the gap to it.
-        bounds: (low, high), numbers or vectors; points and probes stay inside.
-        start: where runs begin, (d,); zero unless given.
+        optimum: the minimum of ``fn``, if known; rows then have the gap to it.
+        bounds: (low, high), numbers or vectors; all evaluated points are inside.
+        start: the start of runs, (d,); default: zero.
         failures: exceptions of these types are failed evaluations, like inf.
-        metrics: {name: function of one vector}; each is looked at where a curve or a report shows
-            the run, uncharged, and has a column in rows, curves, Tune's results and MLflow.
-        array: "torch" or "numpy", what ``fn`` is called with; by its annotation, or found out at
-            the first call, unless given.
-        dtype: of the points, torch.float64 unless given; a name such as "float32" will do.
-        device: where the points live.
-        name: how rows and records call it; the function's own name unless given.
+        metrics: {name: function of one vector}; evaluated without charge at the points of the curve
+            and at reports, each with a column in rows, curves, Tune's results and MLflow.
+        array: "torch" or "numpy", the argument type of ``fn``; default: its annotation, or
+            determined at the first call.
+        dtype: dtype of the points, or its name such as "float32"; default: torch.float64.
+        device: device of the points.
+        name: the name in rows and records; default: the function's name.
 
     Returns:
         An ``Objective`` for ``zotune.minimize`` and ``zotune.trainable``.
@@ -353,7 +353,7 @@ def _is_a_number(value: Any) -> bool:
 
 
 def _floating(dtype: torch.dtype | str | None) -> torch.dtype:
-    """The dtype of points."""
+    """The dtype of points; raises an error if it is invalid."""
     found = parse_dtype(dtype) if isinstance(dtype, str) else dtype or torch.float64
     if not found.is_floating_point:
         raise ConfigError(
@@ -366,7 +366,7 @@ def _floating(dtype: torch.dtype | str | None) -> torch.dtype:
 def _checked_metrics(
     metrics: Mapping[str, Callable[[Tensor], Any]],
 ) -> Mapping[str, Callable[[Tensor], Any]]:
-    """Metrics whose names no column of a result row has already."""
+    """Metrics as objectives; checks that their names are not columns of a result row."""
     for name, metric in metrics.items():
         if not isinstance(name, str) or not name.isidentifier():
             raise ConfigError(f"a metric needs a name of letters, digits and _, got {name!r}")

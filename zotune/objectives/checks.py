@@ -1,4 +1,4 @@
-"""Checks of what users give, and the names of dtypes."""
+"""Checks of user input, and names of dtypes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def positive_int(what: str, value: object) -> int:
 
 
 def dimension_of(x0: Any) -> int:
-    """How many coordinates a start has, (d,) or (replicates, d)."""
+    """The dimension of a start, (d,) or (replicates, d)."""
     try:
         start = torch.as_tensor(x0)
     except (TypeError, ValueError, RuntimeError):
@@ -46,7 +46,7 @@ def parse_dtype(name: str) -> torch.dtype:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """How a dtype is written in configurations and messages."""
+    """The name of a dtype in configurations and messages."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -63,6 +63,6 @@ def checked_smoothness(L: object) -> float | None:
 
 
 def short(value: Any) -> str:
-    """How a value is shown in an error, on one line of at most 60 characters."""
+    """A value as text for messages, on one line of at most 60 characters."""
     text = repr(value).replace("\n", " ")
     return text if len(text) <= 60 else f"{text[:57]}..."

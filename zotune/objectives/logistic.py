@@ -15,7 +15,7 @@ else:
     torch = LazyModule("torch")
 
 NEWTON_STEPS = 50
-"""Newton steps after which a minimiser is good enough or never will be."""
+"""Maximum number of Newton steps."""
 
 
 class Comparator(NamedTuple):
@@ -29,15 +29,15 @@ class Comparator(NamedTuple):
 class Logistic(Objective):
     """Convex: the empirical logistic loss on Gaussian data, labelled by a linear rule.
 
-    aᵢ and w are standard normal, yᵢ = sign(aᵢᵀw). The rule labels without error, so w separates
-    the data for any number of samples: the infimum is 0, approached along t·w for t → ∞ and
-    attained nowhere. ``minimum`` is that infimum. A bound needs a finite point instead:
-    for any z, with x_0 the start and K directions of ``align`` at the theory step,
+    aᵢ and w are standard normal, yᵢ = sign(aᵢᵀw). The data are linearly separable by w, so the
+    infimum is 0, approached along t·w for t → ∞ and not attained. ``minimum`` is that infimum. A
+    bound needs a finite point instead: for any z, with x_0 the start and K directions of ``align``
+    at the theory step,
 
         E f(x_T) ≤ f(z) + (d/2K) (L ‖x_0 − z‖² + 2 (f(x_0) − f*)),
 
-    and ``comparator`` gives the z that makes the right side small. L = λ_max(AᵀA/m)/4 holds
-    everywhere. The paper gives no start point; the start is 0.
+    and ``comparator`` gives the z that makes the right side small. L = λ_max(AᵀA/m)/4 is a global
+    Lipschitz constant of the gradient. The paper gives no start point; the start is 0.
 
     Args:
         dim: d.
@@ -116,8 +116,8 @@ def mean_softplus(margins: Tensor) -> Tensor:
 def ridge_minimizer(rows: Tensor, rho: float) -> Tensor:
     """The x that minimises mean log(1 + exp(rowsᵀx)) + (rho/2) ‖x‖², by Newton's method.
 
-    Hessians only steer, and are summed in float32 where rho is large enough for that; gradients in
-    float64 say when to stop.
+    Hessians need not be exact, and are summed in float32 if rho is large enough; gradients are in
+    float64 and determine when to stop.
     """
     samples, dim = rows.shape
     short = rows.float() if rho > 1e-5 * float(rows.square().mean()) else rows
@@ -138,7 +138,7 @@ def ridge_minimizer(rows: Tensor, rho: float) -> Tensor:
 
 
 def _best_length(margins: Tensor, along: Tensor, slope: float, bend: float) -> float:
-    """Where the loss along a Newton step is least, by bisection of its slope on [0, 8]."""
+    """The minimum of the loss along a Newton step, by bisection of its slope on [0, 8]."""
     low, high = 0.0, 8.0
     for _ in range(30):
         middle = (low + high) / 2

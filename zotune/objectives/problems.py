@@ -1,4 +1,4 @@
-"""Problems by name: the registry, and how an entry becomes an objective."""
+"""The registry of problems, and building objectives from its entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem:
     summary: str
     build: Callable[..., AnyObjective]
     settings: Callable[..., Settings] | None = None
-    """Makes the options of a problem over weights without building it; None: building tells all."""
+    """Checks the options of a problem over weights without building it; None: not needed."""
     weights: bool = False
     """Whether x is the weights of a module."""
 
@@ -38,11 +38,11 @@ class Problem:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Defaults that a file can hold."""
+        """Defaults that JSON can represent."""
         return {key: value for key, value in self.options.items() if _fits_json(value)}
 
     def settings_of(self, problem: Mapping[str, Any]) -> Settings | None:
-        """The options of a problem's mapping, where it is one over weights."""
+        """The checked options of a problem over weights; None for other problems."""
         options = {key: value for key, value in problem.items() if key != "name"}
         return None if self.settings is None else self.settings(**options)
 
@@ -65,7 +65,7 @@ class Settings(Protocol):
 
     @property
     def checkpoint_bytes(self) -> int:
-        """What the weights of one checkpoint take on disk."""
+        """Bytes of the weights of one checkpoint."""
         ...
 
     @property
@@ -74,10 +74,10 @@ class Settings(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise what building would raise, short of loading what is large."""
+        """Raise the errors that building would raise, without loading large files."""
 
     def located(self) -> dict[str, Any]:
-        """The options with paths that mean the same in every process."""
+        """The options with absolute paths."""
         ...
 
 
@@ -92,8 +92,8 @@ Build = TypeVar("Build", bound=Callable[..., "AnyObjective"])
 def register(name: str, *, formula: str = "", weights: bool = False) -> Callable[[Build], Build]:
     """Register a class of objectives, or a function that makes one, as a problem.
 
-    Its parameters are the options of the problem, and need defaults; ``device`` is given to it if
-    it takes one. The name must be new. ``weights`` says that it makes a WeightsObjective.
+    Its parameters are the options of the problem, and need defaults; ``device`` is passed if it is
+    one of them. The name must be new. ``weights`` says that it builds a WeightsObjective.
 
     >>> import zotune
     >>> @zotune.objectives.register("shifted-bowl", formula="‖x − shift‖²")
@@ -108,8 +108,8 @@ def register(name: str, *, formula: str = "", weights: bool = False) -> Callable
         for option in inspect.signature(build).parameters.values():
             if option.default is option.empty:
                 raise ConfigError(
-                    f"option {option.name!r} of problem {name!r} needs a default, which studies "
-                    "take where they say nothing"
+                    f"option {option.name!r} of problem {name!r} needs a default, for studies "
+                    "that leave it out"
                 )
         PROBLEMS.add(name, Problem(name, formula, summary_of(build), build, weights=weights))
         return build
@@ -120,7 +120,7 @@ def register(name: str, *, formula: str = "", weights: bool = False) -> Callable
 def build_problem(
     problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
 ) -> Objective:
-    """The objective of a problem's name or of a mapping with ``name`` and options."""
+    """Build the objective of a problem, given by name or by a mapping with ``name`` and options."""
     built = build_any_problem(problem, device=device)
     if not isinstance(built, Objective):
         raise ConfigError(
@@ -133,7 +133,7 @@ def build_problem(
 def build_any_problem(
     problem: str | Mapping[str, Any], *, device: torch.device | str = "cpu"
 ) -> AnyObjective:
-    """The same, where a function of a module's weights will do as well."""
+    """The same, including functions of a module's weights."""
     options = problem_mapping(problem)
     entry = PROBLEMS[options.pop("name")]
     if "device" in inspect.signature(entry.build).parameters:
@@ -150,7 +150,7 @@ def build_any_problem(
 
 
 def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A problem as the mapping in which it is stored, with names and options checked."""
+    """A problem as a mapping, with name and options checked."""
     if isinstance(problem, str):
         problem = {"name": problem}
     if not isinstance(problem, Mapping) or "name" not in problem:
@@ -169,8 +169,8 @@ def problem_mapping(problem: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def complete_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's mapping with the defaults of the options that it leaves out.
+    """A problem's mapping with defaults filled in.
 
-    Checkpoints hold it, so that a default that changes later does not change what they are of.
+    Checkpoints hold it, so that they do not depend on later changes of defaults.
     """
     return {"name": problem["name"], **PROBLEMS[problem["name"]].defaults, **problem}

@@ -1,4 +1,4 @@
-"""What is minimised: a function of a vector, and what is known of it."""
+"""``Objective``, the base class of functions to minimise."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ AnyObjective: TypeAlias = "Objective | WeightsObjective"
 
 
 POINTS_PER_CALL, BYTES_PER_CALL = 64, 2**25
-"""The most that a worker evaluates in one call, where a function takes many points at once."""
+"""Maximum number of points and of bytes per call of a batched function in a worker."""
 
 
 class Objective:
-    """A function of R^d, and what is known of it.
+    """A function on R^d, with known properties.
 
-    A subclass gives ``values``; all else is optional. ``values`` is the loss that is looked at; a
-    step evaluates ``sample``, which differs from it only where the function is stochastic.
+    A subclass defines ``values``; everything else is optional. ``values`` is the loss of curves and
+    reports; steps evaluate ``sample``, which differs from it only for stochastic functions.
     """
 
     stochastic: ClassVar[bool] = False
-    """Whether a step sees the function through a mini-batch."""
+    """Whether steps evaluate the function on mini-batches."""
     pure: ClassVar[bool] = False
-    """Whether ``values`` and the like do nothing but compute. They neither keep nor change their
-    points, answer in new tensors, and may be asked more often than is charged, and where points
-    are not finite. They are called in torch's inference mode: no autograd inside, no tensor kept
-    from one call to the next."""
+    """Whether ``values`` and the other methods have no side effects. They must not keep or change
+    their points, must return new tensors, and may be called more often than is charged, also with
+    points that are not finite. They are called in torch's inference mode: no autograd inside, and
+    no tensor kept from one call to the next."""
     L: float | None = None
     """Lipschitz constant of the gradient."""
     gamma: float | None = None
     """Strong convexity."""
     minimum: float | None = None
-    """The lowest value, f*."""
+    """The minimum f*."""
     bounds: tuple[Any, Any] | None = None
     """Lower and upper bounds of x, numbers or vectors."""
     failed = 0
-    """Evaluations that have failed so far."""
+    """Number of failed evaluations so far."""
     metrics: Mapping[str, Objective] = MappingProxyType({})
-    """Functions of x that curves and rows show beside the loss, by name; they are not charged."""
+    """Further functions of x for curves and rows, by name; not charged."""
 
     @property
     def points_per_call(self) -> int:
-        """Points that workers evaluate in one call, however many workers there are."""
+        """Number of points that a worker evaluates in one call; independent of the workers."""
         return max(1, min(POINTS_PER_CALL, BYTES_PER_CALL // (self.dim * self.dtype.itemsize)))
 
     @property
     def draws_batches(self) -> bool:
-        """Whether a step sees another function than the one before."""
+        """Whether each step has another mini-batch."""
         return self.stochastic
 
     def __init__(
@@ -78,7 +78,7 @@ class Objective:
 
     @property
     def value_dtype(self) -> torch.dtype:
-        """Losses are kept in float32 at least."""
+        """The dtype of losses, at least float32."""
         return torch.float64 if self.dtype == torch.float64 else torch.float32
 
     def values(self, points: Tensor) -> Tensor:
@@ -86,26 +86,26 @@ class Objective:
         raise NotImplementedError
 
     def sample(self, keys: Keys, step: int) -> Callable[[Tensor], Tensor]:
-        """f as step ``step`` sees it, (replicates, n, d) → (replicates, n).
+        """The function that step ``step`` evaluates, (replicates, n, d) → (replicates, n).
 
-        A stochastic objective binds the step's mini-batch here, by the replicates' addresses.
+        A stochastic objective draws the step's mini-batch here, by the replicates' addresses.
         """
         return self._values_of_blocks
 
     def gradient(self, x: Tensor) -> Tensor | None:
-        """∇f at each row of ``x``, for diagnostics only; None where it is not known."""
+        """∇f at each row of ``x``, for diagnostics only; None if it is not known."""
         return None
 
     def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor | None]:
         """f at a step's points (replicates, n, d), and ∇f at the first of each replicate.
 
-        For steps that a curve records; a stochastic objective is asked for its full loss here. None
-        where ∇f does not come with the values for nothing.
+        For steps that a curve records; a stochastic objective uses its full loss here. The gradient
+        is None if it cannot be computed with the values at no extra cost.
         """
         return self._values_of_blocks(points), None
 
     def start(self) -> Tensor:
-        """Where a run begins unless told otherwise, (d,): at zero."""
+        """The default start of a run, (d,): zero."""
         return torch.zeros(self.dim, dtype=self.dtype, device=self.device)
 
     def measured(self, x: Tensor) -> dict[str, Tensor]:
@@ -113,7 +113,7 @@ class Objective:
         return {name: metric.values(x.clone()) for name, metric in self.metrics.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on to be continued with this objective."""
+        """Facts that must match to resume a checkpoint with this objective."""
         return {"name": self.name, "dim": self.dim, "dtype": dtype_name(self.dtype)}
 
     def _values_of_blocks(self, points: Tensor) -> Tensor:

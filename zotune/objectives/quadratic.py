@@ -22,8 +22,9 @@ else:
 class Quadratic(Objective):
     """Strongly convex: A = MᵀM + εI with standard normal M and b, or of a given condition.
 
-    The paper gives no start point. From 0 nothing is to be seen, because the smallest eigenvalues
-    of A own the optimum; the start is therefore standard normal, a part of the instance.
+    The paper gives no start point. A start at 0 shows hardly any progress, because the minimiser
+    lies along the smallest eigenvalues of A; the start is therefore standard normal, a part of the
+    instance.
 
     Args:
         dim: d.
@@ -56,7 +57,7 @@ class Quadratic(Objective):
         b = torch.from_numpy(rng.standard_normal(dim))
         start = torch.from_numpy(rng.standard_normal(dim))
         a = _gram(matrix, epsilon) if condition is None else _conditioned(matrix, condition)
-        a = (a + a.mT) / 2  # a product is symmetric but for its last digits
+        a = (a + a.mT) / 2  # the product is symmetric only up to rounding
         eigenvalues = torch.linalg.eigvalsh(a)
         solution = torch.cholesky_solve(-b[:, None], torch.linalg.cholesky(a))[:, 0]
         self.L, self.gamma = float(eigenvalues[-1]), float(eigenvalues[0])
@@ -80,7 +81,7 @@ class Quadratic(Objective):
         return torch.addmm(self.b, x, self.a)
 
     def _half_gradient(self, points: Tensor) -> Tensor:
-        """½Ax + b. A is its own transpose, and a product with that is faster for few points."""
+        """½Ax + b, using A = Aᵀ, which is faster for few points."""
         return torch.addmm(self.b, points, self.a.mT, alpha=0.5)
 
     def start(self) -> Tensor:

@@ -25,18 +25,18 @@ HALF_NORMAL, ZERO = "half-normal", "zero"
 STARTS = (HALF_NORMAL, ZERO)
 
 CACHED = 2**18
-"""Values that are worked on at a time; more would wait for memory."""
+"""Number of values processed at a time, so that they stay in the cache."""
 LARGE, MARGIN = 20_000, 64
-"""Rows of a large matrix, and those on either side of a row that can reach its eigenvalue."""
+"""Rows of a large matrix, and the margin around rows that can attain its largest eigenvalue."""
 
 
 @register("rosenbrock", formula="Σ 100 (xᵢ₊₁ − xᵢ²)² + (1 − xᵢ)²")
 class Rosenbrock(Objective):
-    """Non-convex: a curved valley, the sum running over i = 1 … d − 1; least, 0, at all ones.
+    """Non-convex: a curved valley; the sum is over i = 1 … d − 1; the minimum 0 is at all ones.
 
-    Its curvature grows without limit, so no L holds everywhere. ``L`` is the largest absolute
-    eigenvalue of the Hessian at the start point, computed exactly: right for the first step, and
-    an upper bound only as long as a run stays where the function bends no more than there.
+    Its curvature is unbounded, so there is no global L. ``L`` is the largest absolute eigenvalue of
+    the Hessian at the start, computed exactly: valid for the first step, and later only as long as
+    the curvature is not larger than at the start.
 
     Args:
         dim: d, at least 2.
@@ -76,7 +76,7 @@ class Rosenbrock(Objective):
 
     @cached_property
     def L(self) -> float:  # type: ignore[override]
-        """Worked out when it is asked for: a second with a million coordinates."""
+        """Computed on first access: takes a second for a million coordinates."""
         diagonal, beside = hessian_at(self._drawn)
         return max(largest_eigenvalue(diagonal, beside), largest_eigenvalue(-diagonal, beside))
 
@@ -123,11 +123,11 @@ def hessian_at(x: Vector) -> tuple[Vector, Vector]:
 
 
 def largest_eigenvalue(diagonal: Vector, beside: Vector) -> float:
-    """λ_max of a symmetric tridiagonal matrix H, by narrowing an interval around it to rounding.
+    """λ_max of a symmetric tridiagonal matrix H, by narrowing an interval to machine precision.
 
     s > λ_max if and only if sI − H has a Cholesky factor, that is, if all pivots
-    pᵢ = s − aᵢ − bᵢ₋₁² / pᵢ₋₁ are positive. Many s are tried at a time; of a large matrix at first
-    only on the rows around those that can reach λ_max, and what these have on the whole of it.
+    pᵢ = s − aᵢ − bᵢ₋₁² / pᵢ₋₁ are positive. Many s are tried at a time. For a large matrix, only
+    rows around those that can attain λ_max are used first, and the result is checked on all rows.
     """
     if len(diagonal) > LARGE:
         found = _narrowed(*_around_the_top(diagonal, beside))

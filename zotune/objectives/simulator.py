@@ -1,4 +1,4 @@
-"""A stand-in for a slow simulator, where wall time is the question."""
+"""A stand-in for a slow simulator, for tests of wall time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def simulator(
         dim: d.
         seed: fixes the instance and its start point.
         condition: L / gamma.
-        seconds: that a value takes; they are waited, and use no CPU.
+        seconds: seconds per value, spent sleeping, without CPU time.
         device: where the points live.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 60:

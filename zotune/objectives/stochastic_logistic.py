@@ -30,13 +30,13 @@ class StochasticLogistic(Objective):
     """Strongly convex, seen through mini-batches: the logistic loss with a quadratic penalty.
 
     The data are those of ``logistic``; the expectation is over the m samples. Each step of each
-    replicate sees one mini-batch, drawn with replacement by the step's address and shared by all
-    of the step's evaluations. Losses that are looked at are those of all samples.
+    replicate has one mini-batch, drawn with replacement by the step's address and shared by all of
+    the step's evaluations. Losses in curves and reports are over all samples.
 
-    ``L`` is the full loss's, λ_max(AᵀA/m)/4 + ρ. A mini-batch bends more; what the stochastic
-    theorems need of it is ``batch_L``: E‖∇F(x) − ∇F(x*)‖² ≤ 2 batch_L (f(x) − f*), namely the
-    mean of L and the largest L of a single sample, weighted by 1 − 1/batch and 1/batch. ``noise``
-    is their σ, the root of E‖∇F(x*)‖².
+    ``L`` is that of the full loss, λ_max(AᵀA/m)/4 + ρ. A mini-batch has more curvature; the
+    stochastic theorems need ``batch_L`` with E‖∇F(x) − ∇F(x*)‖² ≤ 2 batch_L (f(x) − f*): the mean
+    of L and the largest L of a single sample, weighted by 1 − 1/batch and 1/batch. ``noise`` is
+    their σ, the root of E‖∇F(x*)‖².
 
     Args:
         dim: d.
@@ -97,7 +97,7 @@ class StochasticLogistic(Objective):
         return mean_softplus(points @ self._rows.mT) + self._penalty(points)
 
     def values_and_gradient(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Over all samples, whose margins both need."""
+        """Values and gradient over all samples, which share the margins."""
         margins = points @ self._rows.mT
         gradient = self._gradient(points[:, 0], margins[:, 0])
         return mean_softplus(margins) + self._penalty(points), gradient
@@ -113,7 +113,7 @@ class StochasticLogistic(Objective):
         return values
 
     def batch_indices(self, keys: Keys, step: int) -> Tensor:
-        """Which samples each replicate sees at a step, (replicates, batch)."""
+        """The indices of each replicate's samples at a step, (replicates, batch)."""
         drawn = mix(extend(keys, step)[:, None] + self._lanes) % np.uint64(self._samples)
         return torch.from_numpy(drawn.astype(np.int64)).to(self.device)
 

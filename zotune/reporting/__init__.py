@@ -1,1 +1,1 @@
-"""Figures, tables and pages from the MLflow records alone."""
+"""Figures, tables and HTML pages, made from MLflow records."""

@@ -1,4 +1,4 @@
-"""Axes that can be read: scales, limits, and numbers as a person writes them."""
+"""Scales, limits and tick labels of axes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FEW = 8
-"""Values that an axis names each."""
+"""Maximum number of values that an axis labels individually."""
 POWERS = 1000
-"""From which ratio on values of a metric are shown by their logarithm."""
+"""A metric has a logarithmic axis if its values have at least this ratio."""
 
 
 def scale(
     axes: Sequence[Axes], lines: Sequence[Any], top: float | None = None, *, linear: bool = False
 ) -> None:
-    """A logarithmic y where everything is positive, with room for the lines, up to a top if any.
+    """Set a logarithmic y axis if all values are positive, with a margin, limited by a top if any.
 
     With ``linear`` it is logarithmic only over several powers of ten.
     """
@@ -38,7 +38,7 @@ def scale(
 
 
 def label_few_decades(axes: Sequence[Axes], ratio: float) -> None:
-    """Numbers between the powers of ten where there are few powers of ten to be seen."""
+    """Label values between powers of ten if the axis has few of these."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     subs = [1.0, 2.0, 5.0] if ratio < 300 else [1.0]
@@ -64,7 +64,7 @@ def tick(value: float) -> str:
 
 
 def on_line(value: float) -> str:
-    """A number on a linear axis, with its digits after the point where it has some.
+    """A number on a linear axis, with decimals if it has any.
 
     >>> on_line(0.0), on_line(0.5), on_line(20000.0), on_line(-1.0)
     ('0', '0.5', '20,000', '-1')
@@ -74,7 +74,7 @@ def on_line(value: float) -> str:
 
 
 def name_axes(axes: Sequence[Axes], below: str, beside: str) -> None:
-    """Name the axes once, and write large numbers so that they can be read."""
+    """Set axis labels once per figure, and format large numbers."""
     from matplotlib.ticker import FuncFormatter
 
     figure = axes[0].figure
@@ -88,7 +88,7 @@ def name_axes(axes: Sequence[Axes], below: str, beside: str) -> None:
 
 
 def log_x(axis: Axes, values: Iterable[float | None]) -> None:
-    """A logarithmic x that names the values that there are, if they are few."""
+    """Set a logarithmic x axis that labels the actual values if they are few."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     known = sorted({value for value in values if value})

@@ -1,4 +1,4 @@
-"""Bounds of the theory beside a curve: the numbers, or in plain words why there are none."""
+"""The theory's bounds for curves of a report, or a sentence on why there is none."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from zotune.results.configurations import Configuration
 
 POINTS = 80
-"""Points at which a bound is computed, at most."""
+"""Maximum number of points at which a bound is computed."""
 PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-"""Comparators of a loss without minimiser, by their penalties as multiples of L."""
+"""Comparators for a loss without a minimiser, by their penalties as multiples of L."""
 FLAT = 0.1
-"""A bound that falls by less than this share is called flat, and of no use."""
+"""A bound that decreases by less than this share is called flat (vacuous)."""
 MEASURES = {
     STRONGLY_CONVEX: "gap",
     CONVEX: "gap",
     NONCONVEX: "grad_norm2",
     STOCHASTIC: "average_gap",
 }
-"""What of a curve each regime's theorem bounds."""
+"""The measure that each regime's theorem bounds."""
 RECORDED = {NONCONVEX: "grad_norm2", STOCHASTIC: "average_loss"}
-"""What it is computed from, where functions may be without it."""
+"""The column that it is computed from, if functions may lack it."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,24 @@ class Bound:
 
     @property
     def measure(self) -> str:
-        """What it bounds."""
+        """The measure that it bounds."""
         return MEASURES[self.regime]
 
 
 class NoBoundError(ZotuneError, ValueError):
-    """Why nothing is guaranteed."""
+    """Raised with the reason if there is no bound."""
 
 
 def bound_of(series: Configuration) -> Bound:
-    """The bound for a configuration of a problem that can be built again.
+    """The bound for a configuration.
 
     Raises:
-        NoBoundError: in plain words, why there is none.
+        NoBoundError: if there is none, with the reason in words.
     """
     config = series.config
     if series.last("gap") is None:
         raise NoBoundError("f* is not known, so no bound can be drawn")
-    if not _is_covered(config):  # which spares building the problem
+    if not _is_covered(config):  # checked first, to avoid building the problem
         raise NoBoundError(
             "the theorems are about the step size of the theory (step: theory with eta: 1; "
             "sqrt-decay through mini-batches), and these runs took another"
@@ -104,7 +104,7 @@ def bound_of(series: Configuration) -> Bound:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the strongly convex theorem needs to know of a problem."""
+    """The properties of a problem that the strongly convex theorem needs."""
 
     dim: int
     L: float
@@ -113,7 +113,7 @@ class Recorded:
 
 
 def _facts(series: Configuration) -> Objective | Recorded:
-    """The problem of a configuration; built only where the records do not say enough of it."""
+    """The problem of a configuration; built only if the records are not sufficient."""
     problem, gamma, L = series.config.get("problem"), series.gamma, series.last("L")
     dim = problem.get("dim") if isinstance(problem, Mapping) else None
     given = series.config.get("L") is not None or series.estimated_smoothness is not None
@@ -123,13 +123,13 @@ def _facts(series: Configuration) -> Objective | Recorded:
 
 
 def _is_covered(config: Mapping[str, Any]) -> bool:
-    """Whether a theorem is about the step that was taken, on some problem."""
+    """Whether some theorem covers the step of the configuration."""
     step, eta = config.get("step"), config.get("eta")
     return step == SQRT_DECAY or (step == THEORY and eta in (None, 1))
 
 
 def regime_of(objective: Objective | Recorded) -> str:
-    """The theorem that a problem falls under, by what it knows of itself."""
+    """The regime of a problem, by its known properties."""
     if objective.stochastic:
         return STOCHASTIC
     if objective.gamma is not None:
@@ -158,7 +158,7 @@ def _budget(config: Mapping[str, Any]) -> Budget:
 
 
 def _allocation(q: int, spent: int, budget: Budget) -> Allocation:
-    """The blocks of a run that has come so far; only at the end does the last one shrink."""
+    """The blocks of a run up to a spent budget; only the last one of the run may be smaller."""
     if spent == budget.limit:
         return Allocation.constant(q, budget)
     return Allocation(((q, spent // budget.cost(q)),))
@@ -168,7 +168,7 @@ Guarantee = Callable[[Method, Allocation], float]
 
 
 def _smoothness(config: Mapping[str, Any], objective: Objective | Recorded) -> float:
-    """The L that the step is divided by, if the theorems hold with it."""
+    """The L of the step, if the theorems hold with it."""
     if config.get("step") != THEORY or config.get("eta") not in (None, 1):
         raise NoBoundError(
             "the theorem is about the step size of the theory (step: theory, eta: 1), "
@@ -241,7 +241,7 @@ _GUARANTEES: dict[str, Callable[[Configuration, Any], Guarantee]] = {
 
 
 def _start_gap(series: Configuration) -> float:
-    """f(x_0) − f* as it was recorded: a function of the user's is not called for a report."""
+    """The recorded f(x_0) − f*, because a report must not call the user's function."""
     points = series.points
     if points["spent"].iloc[0] != 0:
         raise NoBoundError("the records do not begin at the start of the run")
@@ -249,7 +249,7 @@ def _start_gap(series: Configuration) -> float:
 
 
 def bounds_of(series: Sequence[Configuration]) -> tuple[dict[int, Bound], list[str]]:
-    """Bounds by the position of their series, and why others have none."""
+    """Bounds by the index of their series, and reasons why others have none."""
     found, reasons = {}, []
     for at, one in enumerate(series):
         try:
@@ -272,7 +272,7 @@ _SAYS = {
 
 
 def notes_on(series: Sequence[Configuration], bounds: Mapping[int, Bound]) -> list[str]:
-    """In plain words, what the dashed lines are and what they are worth."""
+    """Notes that explain the dashed lines."""
     notes = [_SAYS[regime] for regime in dict.fromkeys(b.regime for b in bounds.values())]
     falls = [1 - bound.values[-1] / bound.values[0] for bound in bounds.values()]
     if max(falls) < FLAT:

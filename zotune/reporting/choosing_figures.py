@@ -1,4 +1,4 @@
-"""Which figures the configurations of one problem allow."""
+"""Choose the figures for the configurations of one problem."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_METRICS = 6
-"""Metrics besides the loss that are drawn; the tables have all."""
+"""Maximum number of metrics besides the loss that are drawn; the tables have all."""
 MOST_WHOLE = 2
-"""Problems of a launch for which every figure is drawn; instances are many, and much alike."""
+"""Number of problem instances of a launch for which all figures are drawn."""
 BEST_STEPS = ", each q at its best step"
 
 
 def drawings(
     series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str = ""
 ) -> list[Drawing]:
-    """Every figure that the series allow; ``chosen`` is the best of each panel and q."""
+    """All figures that are possible for the series; ``chosen`` is the best of each panel and q."""
     bounds, reasons = bounds_of(series)
     with_bound = best([series[at] for at in bounds])
     measure = measure_of(chosen)
@@ -67,7 +67,7 @@ def drawings(
 def curves_alone(
     series: Sequence[Configuration], chosen: Sequence[Configuration], slug: str
 ) -> list[Drawing]:
-    """The curves of one problem among many."""
+    """Only the curves, for one of many problem instances."""
     drawing = figures.curves(chosen, name=f"{slug}curves")
     if "eta" in searched(series):
         drawing.title += BEST_STEPS
@@ -79,7 +79,7 @@ def curves_alone(
 
 
 def _of_metrics(chosen: Sequence[Configuration], first: Drawing, slug: str) -> list[Drawing]:
-    """A figure for each metric that the trials report besides losses; too many are named."""
+    """A figure for each further metric; metrics beyond the maximum are listed in a note."""
     drawn = list(dict.fromkeys(str(name) for one in chosen for name in one.points))
     drawn = [name for name in drawn if is_metric(name)]
     known = {name: [one for one in chosen if name in one.points] for name in drawn}
@@ -104,6 +104,6 @@ def _file_name(name: str) -> str:
 def _bounds_of(
     some: Sequence[Configuration], series: Sequence[Configuration], bounds: dict[int, Bound]
 ) -> dict[int, Bound]:
-    """Bounds by the position among some of the series."""
+    """Bounds by the index among some of the series."""
     known = {id(series[at]): bound for at, bound in bounds.items()}
     return {at: known[id(one)] for at, one in enumerate(some) if id(one) in known}

@@ -1,6 +1,6 @@
-"""A figure with what an interactive page needs: where its points are, and a text for each.
+"""``Drawing``: a figure with the positions and texts of its points, for interactive pages.
 
-One drawing becomes a PNG, an SVG, and the SVG of an interactive page: nothing is drawn twice.
+The same drawing is saved as PNG and SVG, and is the SVG of an interactive page.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a name with a dollar is a name
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""By rank, so that curves differ without colour."""
+"""Markers by rank, so that curves are distinguishable without colour."""
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Colours that the colour-blind tell apart."""
+"""Colours that are distinguishable for colour-blind readers."""
 PER_ROW, PANEL = 3, (3.5, 2.9)
-"""Panels in a row, and the size of one in inches."""
+"""Panels per row, and the size of one in inches."""
 COLUMN, TEXT_WIDTH = 3.4, 7.0
-"""Inches of a column and of two in a paper: what a PDF is as wide as, for one panel or several."""
+"""Width of a PDF in inches for one panel (a column of a paper), and for several (two columns)."""
 LOWEST = 2.2
-"""Inches of height that a PDF has at least."""
+"""Minimum height of a PDF in inches."""
 RESOLUTION = 200
 LABELS = {
     "gap": "f(x) − f*",
@@ -66,30 +66,30 @@ LABELS = {
     "grad_norm2": "least ‖∇f(x)‖² so far",
     "average_gap": "f(x̄) − f* of the averaged iterate",
 }
-"""What a person calls our measures; others have their own names."""
+"""Readable names of zotune's measures."""
 ANONYMOUS = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 """No metadata in an SVG, so that the same figure is the same file."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A curve whose points show a text under the pointer."""
+    """A curve whose points have a tooltip."""
 
     axes: Axes
     name: str
     x: Sequence[float]
     y: Sequence[float]
     said: Sequence[str]
-    """What each point says."""
+    """The tooltip of each point."""
     keys: Sequence[str]
-    """The entries of the legend that it belongs to; it is seen while all of them are on."""
+    """Keys of its legend entries; it is visible while all of them are switched on."""
     parts: Sequence[str]
-    """Ids of everything that goes with it: line, band."""
+    """Ids of its SVG elements: line, band."""
 
 
 @dataclass(repr=False)
 class Drawing:
-    """A figure, its marks and the words under it."""
+    """A figure, its marks and its caption."""
 
     name: str
     title: str
@@ -112,7 +112,7 @@ class Drawing:
         return gid
 
     def add_legend(self, entries: Mapping[str, Artist]) -> None:
-        """Draw the one legend of the figure; a click on an entry switches what has its key."""
+        """Draw the legend of the figure; a click on an entry toggles the marks with its key."""
         with styled():
             legend = self.figure.legend(
                 list(entries.values()), list(entries), loc="outside right upper"
@@ -123,7 +123,7 @@ class Drawing:
             self.legend[key] = [self.identify(part) for part in parts]
 
     def settle(self) -> None:
-        """Lay the figure out, once; from now on nothing moves."""
+        """Compute the layout of the figure once, and fix it."""
         if self._settled:
             return
         with styled():
@@ -175,7 +175,7 @@ class Drawing:
         }
 
     def save(self, folder: Path, *, for_latex: bool = True) -> list[Path]:
-        """Write a PNG, an SVG, and a PDF for LaTeX if that is wanted."""
+        """Write a PNG, an SVG, and optionally a PDF for LaTeX."""
         folder.mkdir(parents=True, exist_ok=True)
         png, svg, pdf = (folder / f"{self.name}.{kind}" for kind in ("png", "svg", "pdf"))
         self.save_as(png)
@@ -183,7 +183,7 @@ class Drawing:
         return [png, svg, *([self.save_for_latex(pdf)] if for_latex else [])]
 
     def save_for_latex(self, path: str | Path) -> Path:
-        """Write a PDF as wide as a column, or as two where there are several panels."""
+        """Write a PDF of column width, or of two columns if there are several panels."""
         path = Path(path)
         _ = self.svg, self._interaction  # as they are now: another size moves everything
         several = len([axis for axis in self.figure.axes if axis.get_visible()]) > 1
@@ -204,7 +204,7 @@ class Drawing:
         return self.svg
 
     def save_as(self, path: str | Path) -> Path:
-        """Write one file, of the kind that its name says."""
+        """Write one file; its extension determines the format."""
         path = Path(path)
         known = self.figure.canvas.get_supported_filetypes()
         if path.suffix.lower().removeprefix(".") not in known:
@@ -225,7 +225,7 @@ def _round(value: float) -> float:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in zotune's style inside the context; the user's settings come back after it."""
+    """Use zotune's style within the context, and restore the user's settings afterwards."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
@@ -233,7 +233,7 @@ def styled() -> Iterator[None]:
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels that share their axes; no window is ever opened."""
+    """A figure with panels that share their axes; never opens a window."""
     from matplotlib.figure import Figure
 
     columns = min(PER_ROW, count)
@@ -248,14 +248,14 @@ def panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def shade(rank: int, of: int) -> Any:
-    """A colour by rank, darker for lower ranks: it keeps its order in grey."""
+    """A colour by rank, darker for lower ranks, so that the order is visible in grey."""
     from matplotlib import colormaps
 
     return colormaps["viridis"](0.88 * rank / max(1, of - 1))
 
 
 def number(value: float) -> str:
-    """A number in few characters.
+    """A number as short text.
 
     >>> number(12537.2), number(0.07), number(float("nan"))
     ('1.254e+04', '0.07', '')
@@ -264,7 +264,7 @@ def number(value: float) -> str:
 
 
 def with_spread(value: float, spread: float) -> str:
-    """A mean and its spread, which needs fewer digits.
+    """A mean and its standard deviation, which has fewer digits.
 
     >>> with_spread(0.973251, 0.00075716), with_spread(2.0, 0.0)
     ('0.9733 ± 0.00076', '2')

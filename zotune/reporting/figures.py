@@ -1,4 +1,4 @@
-"""The figures of a report: series in, drawings out. Nothing here knows where series come from."""
+"""The figures of a report: functions from series (configurations with curves) to drawings."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from zotune.reporting.bounds import Bound
 
 MOST = 8
-"""Curves in a panel, at most."""
+"""Maximum number of curves in a panel."""
 SPENT, SECONDS = "spent", "seconds"
 _AXES = {SPENT: "the budget spent", SECONDS: "wall time"}
-"""What curves are drawn against."""
+"""Names of the horizontal axes of curves."""
 BOUND, EVERY = "theory bound", "every q"
 BESIDE = 1.05
-"""The ratio of the q at which neighbouring lines are drawn, so that none hides another."""
+"""Neighbouring lines are shifted in q by this factor, so that they do not overlap."""
 SAME = 0.05
-"""Bounds that differ by less than this are drawn as one."""
+"""Bounds with a smaller relative difference are drawn as one."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How the curves of one q look, in colour and without."""
+    """Colour and marker of the curves of one q."""
 
     key: str
     colour: Any
@@ -68,16 +68,16 @@ def curves(
     against: str = SPENT,
     legend: bool = True,
 ) -> Drawing:
-    """Loss or gap against spent budget or time: a panel an estimator, a colour and a marker a q.
+    """Loss or gap against spent budget or time: one panel per estimator, one colour per q.
 
     Args:
         series: one for each panel and q.
-        name: of the drawing and its files.
-        measure: gap, loss, best_gap, best_loss, grad_norm2, average_gap or any metric that was
-            recorded; gap where it is known unless given.
-        bounds: of the theory, by the position of their series; dashed.
-        against: ``spent``, or ``seconds`` of wall time where they were recorded.
-        legend: whether there is one, which a single curve does not need.
+        name: name of the drawing and its files.
+        measure: gap, loss, best_gap, best_loss, grad_norm2, average_gap or any recorded metric;
+            default: gap if it is known, else loss.
+        bounds: bounds of the theory by the index of their series, drawn dashed.
+        against: ``spent``, or ``seconds`` of wall time if recorded.
+        legend: whether to draw a legend.
     """
     measure = measure or measure_of(series)
     label = LABELS.get(measure, measure)
@@ -120,7 +120,7 @@ def curves(
 
 
 def values_of(series: Configuration, measure: str) -> pd.Series:
-    """What is drawn of a series; as the theorems have it, gradients are the least so far."""
+    """The values to draw; for gradients the minimum so far, as in the theorems."""
     points = series.points
     if measure == "grad_norm2":
         return points["grad_norm2"].cummin()
@@ -132,7 +132,7 @@ def values_of(series: Configuration, measure: str) -> pd.Series:
 
 
 def spread_note(series: Iterable[Configuration], what: str) -> str:
-    """What bands or bars mean."""
+    """A note on the meaning of bands or bars."""
     counts = sorted({one.replicates for one in series})
     if counts == [1]:
         return f"{what}: none, because each configuration was run once."
@@ -144,7 +144,7 @@ def spread_note(series: Iterable[Configuration], what: str) -> str:
 
 
 def _by_panel(series: Sequence[Configuration]) -> dict[str, list[int]]:
-    """Positions of the series of each panel."""
+    """Indices of the series of each panel."""
     found: dict[str, list[int]] = {}
     for at, title in enumerate(panels_of(series)):
         found.setdefault(title, []).append(at)
@@ -207,7 +207,7 @@ def _at(value: float, against: str) -> str:
 
 
 def _all_above(bounds: Iterable[Bound], axis: Axes) -> str:
-    """What to say where no bound comes down to what is drawn."""
+    """A note if all bounds are above the drawn range; else empty."""
     ends = [bound.values[-1] for bound in bounds]
     if min(ends) < axis.get_ylim()[1]:
         return ""
@@ -215,7 +215,7 @@ def _all_above(bounds: Iterable[Bound], axis: Axes) -> str:
 
 
 def _merged(bounds: Mapping[int, Bound]) -> list[tuple[int | None, Bound]]:
-    """Bounds with their series; only one, of all, where they hardly differ."""
+    """Bounds with their series; a single one for all if they hardly differ."""
     if len(bounds) > 1:
         ends = [bound.values[-1] for bound in bounds.values()]
         if max(ends) <= (1 + SAME) * min(ends):
@@ -244,8 +244,8 @@ def _dashed(drawing: Drawing, axis: Axes, bound: Bound, look: Look | None) -> An
 
 
 def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
-    """Final loss or gap against q, a line an estimator, with bars of one standard deviation."""
-    series = [one for one in series if not isinstance(one.block, str)]  # a rule has no place
+    """Final loss or gap against q, one line per estimator, with error bars of one deviation."""
+    series = [one for one in series if not isinstance(one.block, str)]  # a rule has no number q
     measure = measure_of(series)
     figure, (axis,) = panels(1)
     drawing = Drawing(name, f"Final {LABELS[measure]} against q", figure)
@@ -272,7 +272,7 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
 
 
 def _with_bars(series: Configuration, measure: str) -> list[float]:
-    """The ends of a bar; the lower one only where a logarithm of it does not run away."""
+    """The ends of an error bar; the lower one only if it is positive enough for a log axis."""
     value, spread = _end(series, measure), series.last("loss_std") or 0.0
     return [value, value + spread, *([value - spread] if spread < 0.9 * value else [])]
 
@@ -287,7 +287,7 @@ def _across(
 ) -> Any:
     """A line through few points, with bars; returns the line, for the legend.
 
-    ``place`` is its rank among how many lines: they stand side by side, around their q.
+    ``place`` is its rank and the number of lines, by which it is shifted in q.
     """
     q, y = zip(*sorted(points), strict=True)
     rank, lines = place
@@ -312,7 +312,7 @@ def _across(
 
 
 def _q_axis(axis: Axes, series: Sequence[Configuration]) -> None:
-    """A logarithmic axis of q; a single q stands in its middle, as its tick does."""
+    """A logarithmic axis of q; a single q is centred."""
     sizes = {one.q for one in series if one.q}
     log_x(axis, sizes)
     if len(sizes) == 1:
@@ -321,9 +321,9 @@ def _q_axis(axis: Axes, series: Sequence[Configuration]) -> None:
 
 
 def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> Drawing:
-    """The step size with the lowest final loss against q, a line an estimator."""
+    """The step size with the lowest final loss against q, one line per estimator."""
     chosen = [one for one in best(series) if one.eta is not None]
-    chosen = [one for one in chosen if not isinstance(one.block, str)]  # a rule has no place
+    chosen = [one for one in chosen if not isinstance(one.block, str)]  # a rule has no number q
     figure, (axis,) = panels(1)
     label = step_label(series)
     drawing = Drawing(name, f"Best {label} against q", figure)
@@ -348,14 +348,14 @@ def best_steps(series: Sequence[Configuration], *, name: str = "best-step") -> D
 
 
 def step_label(series: Sequence[Configuration]) -> str:
-    """What eta is."""
+    """The label of eta, by step rule."""
     rules = {str(one.config.get("step")) for one in series}
     known = {THEORY: "step (a multiple of the theory's)", SQRT_DECAY: "first step η₀"}
     return known.get(rules.pop(), "step size η") if len(rules) == 1 else "eta"
 
 
 def _edges(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> list[str]:
-    """A best step at the end of what was searched may not be the best there is."""
+    """A note on best steps at an end of the searched range, which may not be optimal."""
     tried = sorted({one.eta for one in series if one.eta is not None})
     at_edge = [
         f"{panel_of(one, series)} q = {one.block}"
@@ -371,7 +371,7 @@ def _edges(series: Sequence[Configuration], chosen: Sequence[Configuration]) -> 
 
 
 def losses_by_step(series: Sequence[Configuration], *, name: str = "loss-by-step") -> Drawing:
-    """Final loss or gap against the step size: a panel an estimator, a colour a q."""
+    """Final loss or gap against the step size: one panel per estimator, one colour per q."""
     measure = measure_of(series)
     known = [one for one in series if one.eta is not None and isfinite(_end(one, measure))]
     by_panel = _by_panel(known)

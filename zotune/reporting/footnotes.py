@@ -1,13 +1,13 @@
-"""Footnotes of a table: a mark in a cell, and the sentence below the table."""
+"""Footnotes of a table: marks in cells, and sentences below the table."""
 
 from __future__ import annotations
 
 MARKS = "†‡§¶‖"
-"""In the order in which they are taken; after the last one they are doubled."""
+"""Marks in order of use; doubled after the last one."""
 
 
 class Footnotes:
-    """Gives every sentence a mark; the same sentence has the same one.
+    """Assigns a mark to every distinct sentence.
 
     >>> notes = Footnotes()
     >>> notes.mark("above its start"), notes.mark("L estimated"), notes.mark("above its start")
@@ -26,5 +26,5 @@ class Footnotes:
 
     @property
     def lines(self) -> list[str]:
-        """What stands below the table."""
+        """The lines below the table."""
         return [f"{mark} {sentence}" for sentence, mark in self._marks.items()]

@@ -1,4 +1,4 @@
-"""A map of final losses over q and the step: where a study found low ones, and how flat that is."""
+"""A heat map of final losses over q and step size."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 10
-"""Values of q or of the step that a map names each; of more, logarithmic ranges."""
+"""Maximum number of individual values of q or step; more are binned into logarithmic ranges."""
 WRITTEN = 48
-"""Cells of a panel up to which each has its number written in it."""
+"""Maximum number of cells of a panel for which numbers are written in the cells."""
 
 
 def heat_map(some: Sequence[Configuration], *, name: str = "heat-map") -> Drawing:
-    """The lowest final loss or gap of each q and step: a panel an estimator, dark is low.
+    """The lowest final loss or gap for each q and step: one panel per estimator, dark is low.
 
-    What ends above its start is shown as if it had ended there.
+    Values above the start are shown as that of the start.
     """
     from matplotlib.ticker import FuncFormatter
 
@@ -61,17 +61,17 @@ def _axes_of(known: Sequence[Configuration]) -> tuple[list[int], list[float]]:
 
 
 def capped(one: Configuration, measure: str) -> float:
-    """The final value of a configuration, or its start's where that is lower."""
+    """The final value of a configuration, limited by the value at its start."""
     start, value = float(one.points[measure].iloc[0]), one.last(measure)
     return start if value is None else min(start, value)
 
 
 Labels = list[tuple[float, str]]
-"""The upper end of each range, and what it is called."""
+"""The upper end of each range, and its label."""
 
 
 def _edges(values: Sequence[float]) -> Labels:
-    """A cell for each value where they are few, else for each of some logarithmic ranges."""
+    """A cell for each value if they are few, else for each logarithmic range."""
     if len(values) <= BINS:
         return [(value, f"{value:.4g}") for value in values]
     ends = np.geomspace(values[0], values[-1], BINS + 1)

@@ -1,4 +1,4 @@
-"""Which searched setting mattered most for the final loss, by Optuna, where it is installed."""
+"""Importance of searched settings for the final loss, by Optuna if it is installed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zotune.reporting.heat import capped
 from zotune.results.configurations import Configuration, measure_of, searched
 
 FEWEST = 8
-"""Configurations below which nothing can be said."""
+"""Minimum number of configurations."""
 
 
 def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
-    """The share of each searched setting in how final losses differ, the largest first.
+    """The importance of each searched setting for the final loss, largest first.
 
-    Also the name of the method: fANOVA, or PED-ANOVA where scikit-learn is not installed. Empty
-    where Optuna is not, or where there is too little to tell.
+    Returns also the name of the method: fANOVA, or PED-ANOVA if scikit-learn is not installed.
+    Empty if Optuna is not installed or there are too few configurations.
     """
     keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
     if len(some) < FEWEST or len(keys) < 2 or find_spec("optuna") is None:
@@ -48,7 +48,7 @@ def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
 
 
 def _trees(many: int) -> int:
-    """Trees of the forest: Optuna's 64, fewer where many configurations tell more in each.
+    """Number of trees of the forest: Optuna's 64, fewer if there are many configurations.
 
     >>> _trees(20), _trees(1000)
     (64, 16)
@@ -57,7 +57,7 @@ def _trees(many: int) -> int:
 
 
 def importance_sentence(some: Sequence[Configuration]) -> list[str]:
-    """What mattered most, in one sentence; none where it is not known."""
+    """A sentence on the most important setting; empty if not known."""
     shares, method = importances(some)
     if not shares:
         return []
@@ -70,7 +70,7 @@ def importance_sentence(some: Sequence[Configuration]) -> list[str]:
 
 
 def _values(some: Sequence[Configuration]) -> list[float]:
-    """Final values, by their logarithm where all are positive; the start is the worst."""
+    """Final values limited by the start's, as logarithms if all are positive."""
     values = [capped(one, measure_of(some)) for one in some]
     return [log(value) for value in values] if min(values) > 0 else values
 
@@ -90,7 +90,7 @@ def _plain(value: Any, kind: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Optuna from logging a study that only carries the numbers."""
+    """Suppress Optuna's log messages about the temporary study."""
     import optuna
 
     before = optuna.logging.get_verbosity()

@@ -1,7 +1,7 @@
-"""Sections of text, figures and tables, as one HTML page that needs nothing else, or as Markdown.
+"""Render sections of text, figures and tables as one self-contained HTML page, or as Markdown.
 
-The figures on the page are the SVGs of the files; a short script lets them answer the mouse and
-switches curves by their legend. The page asks no network for anything, and forbids itself to.
+The figures on the page are the same SVGs as the files; a short script adds tooltips and toggles
+curves by their legend. A content security policy forbids the page any network access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zotune.claims import FAILS, HOLDS, UNDECIDED
 from zotune.reporting.drawing import Drawing
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""Nothing is fetched from anywhere."""
+"""Content security policy: no network access."""
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -46,18 +46,18 @@ $script
 
 @dataclass(frozen=True)
 class Table:
-    """A table of words and numbers, as they are to be read."""
+    """A table with formatted cells."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
     footnotes: Sequence[str] = ()
-    """Sentences that marks in the cells refer to, each with its mark."""
+    """Sentences for the marks in cells, each with its mark."""
 
     @property
     def below(self) -> list[str]:
-        """Everything that stands below the table."""
+        """All lines below the table."""
         return [*self.footnotes, *([self.note] if self.note else [])]
 
 
@@ -69,7 +69,7 @@ class Section:
     text: Sequence[str] = ()
     """Paragraphs."""
     drawings: Sequence[Drawing] = ()
-    """With names that no other drawing of the page has."""
+    """Drawings, with names that are unique on the page."""
     tables: Sequence[Table] = ()
 
 
@@ -77,8 +77,8 @@ def page(title: str, sections: Sequence[Section], *, lead: Sequence[str] = ()) -
     """The whole page as text.
 
     Args:
-        title: of the page.
-        sections: in order.
+        title: the title of the page.
+        sections: the sections in order.
         lead: paragraphs before the first section.
     """
     return _PAGE.substitute(
@@ -92,7 +92,7 @@ def page(title: str, sections: Sequence[Section], *, lead: Sequence[str] = ()) -
 
 
 def markdown(title: str, sections: Sequence[Section], *, lead: Sequence[str] = ()) -> str:
-    """The same as Markdown, with the figures as files beside it."""
+    """The same as Markdown, with the figures as separate files."""
     parts = [f"# {title}", *lead]
     for section in sections:
         parts += [f"## {section.title}", *section.text]
@@ -141,7 +141,7 @@ def _table(table: Table) -> str:
 
 
 def _marked(cell: str) -> str:
-    """A verdict is also told by its colour."""
+    """A cell as HTML; verdicts are coloured."""
     word = cell.partition(" ")[0]
     return f' class="{word}"' if word in (HOLDS, FAILS, UNDECIDED) else ""
 

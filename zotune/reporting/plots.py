@@ -1,7 +1,7 @@
-"""What results show of themselves: ``.plot()`` and, in a notebook, a summary with its curve.
+"""``.plot()`` of results, and their summaries in notebooks.
 
-``Run`` and ``StudyResults`` are of rooms below this one and name it only when they are asked to
-draw.
+``Run`` and ``StudyResults`` are in rooms that must not import this one; they load it lazily through
+``zotune.core.pictures``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
     """Loss or gap of some runs against spent budget.
 
     Args:
-        runs: runs, which are told apart by estimator and q, or a mapping of names to runs.
-        measure: gap, loss, grad_norm2, best_gap, best_loss or a metric of yours; unless given, the
-            gap where the minimum is known and else the loss, for descents that choose everything
-            by themselves that of the answer so far: those that have converged start again.
+        runs: runs, labelled by estimator and q, or a mapping of names to runs.
+        measure: gap, loss, grad_norm2, best_gap, best_loss or your own metric. Default: the gap if
+            the minimum is known, else the loss; for the automatic descent, which restarts after
+            convergence, that of the best point so far.
     """
     if isinstance(runs, Mapping):
         some = [_named(run, name) for name, run in runs.items()]
@@ -44,7 +44,7 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
 
 
 def _measures(some: Iterable[Configuration]) -> list[str]:
-    """What every one of these has a curve of."""
+    """The measures for which all of these have a curve."""
     shared = set.intersection(*(set(map(str, one.points.columns)) for one in some))
     needed = {"best_gap": {"gap"}, "average_gap": {"gap", "average_loss"}}
     return sorted(shared | {name for name, columns in needed.items() if columns <= shared})
@@ -60,13 +60,13 @@ def _each(runs: Iterable[Run]) -> list[Configuration]:
 
 
 def _named(run: Run, name: str) -> Configuration:
-    """The configuration of a run, under a name of its own."""
+    """The configuration of a run with a given name."""
     trial = from_run(run, name)
     return Configuration((replace(trial, config={**trial.config, "estimator": name}),))
 
 
 def plot_results(runs: Iterable[Run]) -> Drawing:
-    """The best of each estimator and q of a study; an error where nothing has a curve."""
+    """The best of each estimator and q of a study; raises an error if there are no curves."""
     some = _each(runs)
     if not some:
         raise ConfigError("no trial has a checkpoint to plot; a study needs one that has ended")
@@ -74,7 +74,7 @@ def plot_results(runs: Iterable[Run]) -> Drawing:
 
 
 def run_html(run: Run) -> str:
-    """A run for a notebook: what came out, what was chosen, and the curve."""
+    """A run for a notebook: the result, the chosen settings, and the curve."""
     rows = [
         ("status", run.status),
         ("best loss", number(run.best_loss)),

@@ -1,4 +1,4 @@
-"""The price of tuning: the best that a study knew against everything that it had spent."""
+"""The price of tuning: the best result of a study against its total spending."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 STUDY, ALONE = "whole study", "best alone"
 Line = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
-"""What was spent, and the best value so far."""
+"""Total spending, and the best value so far."""
 
 
 def best_so_far(some: Sequence[Configuration], *, name: str = "price") -> Drawing:
-    """The best mean value so far against all that was charged, of every trial and replicate."""
+    """The best mean value so far against the total charge of all trials and replicates."""
     from matplotlib.ticker import FuncFormatter
 
     measure = measure_of(some)
@@ -43,7 +43,7 @@ def best_so_far(some: Sequence[Configuration], *, name: str = "price") -> Drawin
 
 
 def _together(some: Sequence[Configuration], measure: str) -> Line:
-    """Configurations one after another; only points at which something better was found."""
+    """Configurations concatenated in time; only points with an improvement."""
     spent: list[Any] = []
     values: list[Any] = []
     before = 0.0
@@ -73,7 +73,7 @@ def _line(drawing: Drawing, axis: Axes, key: str, x: Any, y: Any) -> Any:
 
 
 def price_note(whole: int, alone: int) -> str:
-    """How much more the study took than its best configuration would have."""
+    """A note that compares the spending of the study with that of its best configuration."""
     return (
         "Configurations stand one after another in the order in which they began, as one simulator "
         f"would run them. The study spent {whole:,}; its best configuration, had it been known, "

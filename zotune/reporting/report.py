@@ -1,4 +1,4 @@
-"""A report of one or more launches: what was found, in words, figures and tables."""
+"""Build the report of one or more launches: text, figures and tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CURVES, TABLE, TEXT, PAGE = "curves.csv", "table.csv", "report.md", "report.html
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is written, before it is."""
+    """A report, before it is written."""
 
     title: str
     lead: list[str]
@@ -55,7 +55,7 @@ class Report:
     table: pd.DataFrame
     verdicts: list[Verdict]
     spending: dict[str, Spending]
-    """What each launch spent in all."""
+    """Total spending of each launch."""
 
     def write(self, folder: Path, *, for_latex: bool = False) -> list[Path]:
         """Write figures, tables, the text and the page; figures for LaTeX double the time."""
@@ -120,7 +120,7 @@ def _lead(launch: LaunchRecord, spending: Spending) -> list[str]:
 
 
 def _progress_of(launch: LaunchRecord) -> str:
-    """How many trials there are, and how far they are together."""
+    """The number of trials, and their total progress."""
     begun, planned = len(launch.trials), launch.planned or 0
     many = "1 trial" if max(begun, planned) == 1 else f"{max(begun, planned)} trials"
     if not launch.is_running and not launch.is_unfinished:
@@ -131,7 +131,7 @@ def _progress_of(launch: LaunchRecord) -> str:
 
 
 def _over_instances(launch: LaunchRecord) -> Iterator[Section]:
-    """Who is ahead at which budget, where the launch has several instances of its problem."""
+    """The leaders at several budgets, if the launch has several problem instances."""
     tables = leader_tables(configurations(launch.trials))
     if tables:
         yield Section(f"All instances of launch {launch.launch}", tables=tables)

@@ -1,4 +1,4 @@
-"""The tables of a report: the best configurations, who leads, how far trials are; and as CSV."""
+"""The tables of a report: best configurations, leaders, progress of trials; and CSV files."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Part:
 
     launch: LaunchRecord
     problem: str
-    """What of the problem differs within the launch; empty where nothing does."""
+    """Options of the problem that differ within the launch; empty if none does."""
     series: list[Configuration]
     slug: str
-    """Before the names of its figures, where there is more than one part."""
+    """Prefix of the names of its figures, if there is more than one part."""
 
     @cached_property
     def searched(self) -> list[str]:
@@ -51,7 +51,7 @@ class Part:
 
 
 def leader_tables(some: Sequence[Configuration]) -> list[Table]:
-    """Who is ahead at which budget, where configurations can be compared."""
+    """The leaders at several budgets, if configurations are comparable."""
     found = list(leaders(some))
     if not found:
         return []
@@ -72,7 +72,7 @@ def leader_tables(some: Sequence[Configuration]) -> list[Table]:
 
 
 def _higher(ratio: float) -> str:
-    """How far a value is above the lowest one: in per cent, or as a multiple from two on."""
+    """A ratio in words: in per cent, or as a multiple from 2 on."""
     return f"{100 * (ratio - 1):.2g} % higher" if ratio < 2 else f"{ratio:.3g} times as high"
 
 
@@ -121,7 +121,7 @@ def _word(value: Any) -> str:
 
 
 def progress_table(trials: Iterable[Trial]) -> Table:
-    """How far trials are that have not ended."""
+    """The progress of trials that have not ended."""
     rows = [
         [
             trial.name,
@@ -136,7 +136,7 @@ def progress_table(trials: Iterable[Trial]) -> Table:
 
 
 def curve_rows(parts: Sequence[Part]) -> pd.DataFrame:
-    """The points of all curves, each with what tells its curve from the others."""
+    """The points of all curves, each with the columns that identify its curve."""
     import pandas as pd
 
     series = [(part, one) for part in parts for one in part.series]
@@ -158,7 +158,7 @@ def _in_order(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _identity(part: Part, series: Configuration) -> dict[str, Any]:
-    """What tells a series from all others of the report."""
+    """The columns that identify a series in the report."""
     settings = series.settings
     keys = dict.fromkeys(["estimator", "q", *part.searched])
     problem = {"problem": part.problem} if part.problem else {}

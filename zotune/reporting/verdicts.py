@@ -14,7 +14,7 @@ from zotune.results.verdicts import verdicts_on
 
 
 def verdicts_of(launch: LaunchRecord) -> tuple[list[Verdict], str]:
-    """Verdicts on the claims of a launch's study, and why there are none where there could be."""
+    """Verdicts on the claims of a launch's study, and the reason if they were not judged."""
     try:
         claims = [Claim(**said) for said in launch.file.get("claims") or ()]
         tuning = Tuning(**launch.file["tuning"]) if launch.file.get("tuning") else None
@@ -35,7 +35,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             share(verdict, verdict.estimate),
             f"{share(verdict, verdict.low)} to {share(verdict, verdict.high)}"
             if verdict.high is not None
-            else "",  # too few pairs have no interval
+            else "",  # there is no interval for too few pairs
             "" if verdict.p is None else f"{verdict.p:.2g}",
             f"{verdict.pairs} {'instances' if verdict.across else 'replicates'}",
         ]
@@ -46,7 +46,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def share(verdict: Verdict, value: float | None) -> str:
-    """A share in per cent, as a factor where it is large, or a plain difference."""
+    """A share in per cent, as a factor if it is large, or a plain difference."""
     if value is None:
         return "…"
     if verdict.unit == "difference":

@@ -1,1 +1,1 @@
-"""From records to results, once for terminal, report and page."""
+"""Results of trials, read from checkpoints or MLflow; used by the terminal, reports and pages."""

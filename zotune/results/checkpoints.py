@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from zotune.runs import run as runs
     from zotune.runs.run import Run
     from zotune.study.running import Outcome
-else:  # a launch that has ended is told from its rows; torch is for its curves
+else:  # imported late: a launch is summarised from its rows; only curves need torch
     curves = LazyModule("zotune.core.curve")
     runs = LazyModule("zotune.runs.run")
 
 REPORTS = "result.json"
-"""In a trial's folder: its rows, a line each."""
+"""File in a trial's folder with its rows, one per line."""
 
 
 def from_run(run: Run, name: str = "") -> Trial:
-    """The trial that a run is."""
+    """The trial of a run."""
     row = {**run.rows[-1], "spent": run.spent, "start_loss": run.rows[0]["loss"]}
     if run.smoothness is not None:
         row |= {"L": float(run.smoothness.mean()), "L_estimated": run.smoothness_estimated}
@@ -56,7 +56,7 @@ def from_checkpoint(path: Path) -> Trial:
 
 
 def from_outcome(outcome: Outcome) -> list[Trial]:
-    """The trials of a launch, as Tune has left them; without those that have no result yet."""
+    """The trials of a launch from Tune's results, without those that have no result yet."""
     keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
     spooled = cache(partial(spooled_in, outcome.launch.folder))
     results = [outcome.results[at] for at in range(len(outcome.results))]
@@ -66,7 +66,7 @@ def from_outcome(outcome: Outcome) -> list[Trial]:
 
 
 def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
-    """A launch as a store has it once everything is delivered, with the trials of this process."""
+    """The record of a launch as it will be in the store, made from the trials of this process."""
     launch = outcome.launch
     return LaunchRecord(
         study=launch.study.name,
@@ -78,7 +78,7 @@ def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
 
 
 def _start(folder: Path) -> datetime | None:
-    """When a launch began, as a store is told; None where it is recorded in none."""
+    """The start time of a launch as recorded in its store; None without a store."""
     told = [read_json(spool / ABOUT)["time"] for spool in find_spools(folder / FOLDER)]
     return datetime.fromtimestamp(min(told) / 1000, UTC) if told else None
 
@@ -96,7 +96,7 @@ def _from_result(
         return replace(kept, id=folder.rsplit("_", 2)[0], name=name, status=status)
     metrics, study = dict(result.metrics or {}), outcome.launch.study
     config, failed = _complete(result.config or {}), result.error is not None
-    if failed:  # one that failed at once may have the last row and settings of its actor
+    if failed:  # one that failed at once may have rows and settings of its actor's previous trial
         number = folder.rsplit("_", 2)[0].rpartition("_")[2]
         known = number.isdigit() and int(number) < len(study.trials)
         config = place(study.config, study.trials[int(number)]) if known else config
@@ -127,7 +127,7 @@ def _from_result(
 
 
 def _kept(folder: Path) -> Trial | None:
-    """What the last checkpoint says of a trial whose rows went with a killed driver."""
+    """The trial in the last checkpoint, if its rows were lost with a killed driver."""
     try:
         return from_checkpoint(last_checkpoints(folder)[0])
     except CheckpointError:
@@ -135,7 +135,7 @@ def _kept(folder: Path) -> Trial | None:
 
 
 def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with everything that was left out, if it is one of ours."""
+    """The configuration with defaults filled in, if it is one of zotune."""
     try:
         return _settings(parse_config(dict(config)))
     except (ConfigError, TypeError):
@@ -147,19 +147,19 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a row is known of the study."""
+    """The values of a row that are results."""
     known = {key: row[key] for key in ("spent", "start_loss") if row.get(key) is not None}
     return known | numbers_of(row) | ({"L_estimated": True} if row.get("L_estimated") else {})
 
 
 def _repeated(row: Mapping[str, Any], folder: Path) -> int:
-    """What a trial made again after a kill; rows are read only of one that was restored."""
+    """Repeated budget of a trial after crashes; rows are read only if it was restored."""
     if row.get("iterations_since_restore") == row.get("training_iteration"):
         return 0
     try:
         lines = (folder / REPORTS).read_text(encoding="utf-8").splitlines()
         return repeated(int(json.loads(line)["spent"]) for line in lines)
-    except (OSError, ValueError, KeyError):  # no rows are kept, or one is torn
+    except (OSError, ValueError, KeyError):  # no rows are kept, or one is truncated
         return 0
 
 

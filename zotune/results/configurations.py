@@ -1,4 +1,4 @@
-"""Configurations: trials that repeat one are put together, compared, and the best are found."""
+"""Group trials by configuration, compare configurations, and find the best."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 REPEATED = {"replicate", "replicates", "seed"}
 """Settings in which repetitions of one configuration differ."""
 NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED}
-"""Settings that do not tell two configurations apart."""
+"""Settings that do not distinguish configurations."""
 PANELS = ("estimator", "update", "step", "directions", "difference")
-"""Settings that are compared side by side; what else is searched is tuned, problems apart."""
+"""Settings that are compared in separate panels; other searched settings (except options of the
+problem) count as tuned."""
 FURTHEST = ("spent", "steps")
-"""Of several trials, the value of the one that went furthest is shown."""
+"""Values for which a configuration shows the maximum over its trials."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One configuration over its budget: the mean and the spread of its replicates."""
+    """One configuration, with means and standard deviations over its replicates."""
 
     trials: tuple[Trial, ...]
-    """One, or several that are replicates of it; no copies."""
+    """One trial, or several that are its replicates, without duplicates."""
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -46,22 +47,22 @@ class Configuration:
 
     @property
     def replicates(self) -> int:
-        """Independent runs behind its numbers."""
+        """Number of independent runs."""
         return sum(trial.replicates for trial in self.trials)
 
     @property
     def status(self) -> str:
-        """What became of its trials, in one word where all are alike."""
+        """The status of its trials, or all of them if they differ."""
         return ", ".join(sorted({trial.status for trial in self.trials}))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the trials behind it."""
+        """Names of its trials."""
         return tuple(trial.name for trial in self.trials)
 
     @property
     def q(self) -> int | None:
-        """Directions a step; None for a trainable that has no such thing."""
+        """Directions per step; None for other trainables."""
         q = self.config.get("q")
         return q if isinstance(q, int) else None
 
@@ -79,27 +80,27 @@ class Configuration:
 
     @property
     def spent(self) -> int:
-        """How far it is."""
+        """Its spent budget."""
         return int(self.row["spent"])
 
     @property
     def budget(self) -> int:
-        """How far each of its trials goes; as far as it is where nothing is said."""
+        """The budget of each of its trials; the spent budget if not known."""
         return int(self.config.get("budget") or self.spent)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all that there will be of it."""
+        """Whether all of its trials are complete."""
         return all(trial.status in WHOLE for trial in self.trials)
 
     @property
     def estimated_smoothness(self) -> float | None:
-        """The L that the step was divided by where it was estimated; None where it was not."""
+        """The estimated L of the step; None if it was not estimated."""
         return self.last("L") if any(t.smoothness_estimated for t in self.trials) else None
 
     @property
     def gamma(self) -> float | None:
-        """The strong convexity of the function, where it was recorded."""
+        """The strong convexity of the function, if it was recorded."""
         return self.trials[0].course.gamma
 
     @property
@@ -110,27 +111,27 @@ class Configuration:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said wherever it may be called the best."""
+        """Remarks to show with the result."""
         return remarks(self.last("loss"), self.start_loss, self.estimated_smoothness)
 
     @property
     def rank(self) -> tuple[bool, float, float]:
-        """Its place among others: the best has the lowest."""
+        """Its sort key; the best has the lowest."""
         return rank(self.status, self.last("loss"), self.spent)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Last values of what its trials report besides losses and counters."""
+        """Final values of further metrics that its trials report."""
         return {key: value for key, value in self.row.items() if is_metric(key)}
 
     def last(self, key: str) -> float | None:
-        """A last value, None where it is not known."""
+        """A final value; None if not known."""
         value = self.row.get(key)
         return None if value is None else float(value)
 
     @cached_property
     def row(self) -> dict[str, Any]:
-        """The last values of its trials as if they had been one."""
+        """The final values of its trials, merged to one row."""
         first, *others = (trial.row for trial in self.trials)
         if not others:
             return dict(first)
@@ -149,7 +150,7 @@ class Configuration:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """``spent``, ``loss`` and ``loss_std`` over replicates, and what else was recorded."""
+        """The curve: ``spent``, ``loss`` and ``loss_std`` over replicates, and further metrics."""
         return pool(
             [_held(t, self.trials) for t in self.trials], [t.replicates for t in self.trials]
         )
@@ -161,7 +162,7 @@ def _mean(values: Sequence[tuple[float | None, int]]) -> float | None:
 
 
 def _spread(means: Sequence[Any], spreads: Sequence[Any], mean: Any, sizes: Sequence[int]) -> Any:
-    """The standard deviation of all N replicates, by the means and spreads of parts of them.
+    """The standard deviation of all N replicates from means and standard deviations of parts.
 
     √((Σ (n − 1) s² + Σ n (m − M)²) / (N − 1)), as if they had been one part.
     """
@@ -171,7 +172,7 @@ def _spread(means: Sequence[Any], spreads: Sequence[Any], mean: Any, sizes: Sequ
 
 
 def _held(trial: Trial, group: Sequence[Trial]) -> pd.DataFrame:
-    """The curve of a trial; a diverged one keeps its last value for as long as others go on."""
+    """The curve of a trial; if it diverged, extended by its last value to the end of the others."""
     curve = trial.course.curve
     if trial.status != DIVERGED or len(group) == 1:
         return curve
@@ -180,7 +181,7 @@ def _held(trial: Trial, group: Sequence[Trial]) -> pd.DataFrame:
 
 
 def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
-    """Curves of parts of the replicates as the curve of all, where all parts have a value.
+    """Merge curves of parts of the replicates, at points where all parts have a value.
 
     Means are weighted by the sizes of the parts. Diverged replicates are counted.
 
@@ -203,7 +204,7 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
 
 
 def configurations(trials: Iterable[Trial]) -> list[Configuration]:
-    """Every configuration that has a loss; trials that repeat one are put together."""
+    """Every configuration that has a loss, with its trials grouped."""
     groups: defaultdict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         if trial.has_loss:
@@ -214,7 +215,7 @@ def configurations(trials: Iterable[Trial]) -> list[Configuration]:
 
 
 def without_copies(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials in their order; of those that repeat one run, the one that went furthest."""
+    """The trials in order, with duplicates of a run removed; the one with most budget is kept."""
     furthest: dict[str, int] = {}
     for at, trial in enumerate(trials):
         kept = furthest.setdefault(_whole(trial), at)
@@ -224,7 +225,7 @@ def without_copies(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _whole(trial: Trial) -> str:
-    """The whole configuration with its seed; trials without a seed may differ."""
+    """A key of the whole configuration with its seed; unique for trials without a seed."""
     if "seed" not in trial.config:
         return f"{trial.id} {trial.run_id}"
     return json.dumps(dict(flat(trial.config)), sort_keys=True, default=str)
@@ -244,7 +245,7 @@ def searched(some: Sequence[Configuration]) -> list[str]:
 
 
 def by_problem(some: Sequence[Configuration]) -> dict[str, list[Configuration]]:
-    """Configurations of one problem each: losses of two problems are not compared."""
+    """Configurations grouped by problem, as losses of different problems are not comparable."""
     differing = [key for key in searched(some) if key.startswith(PROBLEM)]
     groups: defaultdict[tuple[Any, ...], list[Configuration]] = defaultdict(list)
     for one in some:
@@ -253,19 +254,19 @@ def by_problem(some: Sequence[Configuration]) -> dict[str, list[Configuration]]:
 
 
 def instance(one: Configuration, options: Iterable[str]) -> str:
-    """Which problem it is, by the options in which problems differ: ``seed = 3``."""
+    """A label of its problem, by the options in which problems differ: ``seed = 3``."""
     said = ((key.removeprefix(PROBLEM), one.settings.get(key)) for key in options)
     return ", ".join(f"{key} = {short(value)}" for key, value in said)
 
 
 def _ordered(value: Any) -> tuple[bool, float, str]:
-    """Numbers by size, before anything else by its text."""
+    """Sort key: numbers first, by size; then other values by their text."""
     numeric = isinstance(value, int | float)
     return (False, value, "") if numeric else (True, 0.0, repr(value))
 
 
 def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
-    """Which panel it is drawn in: its estimator, with update, step and others that differ."""
+    """The label of its panel: its estimator, with update, step and others if they differ."""
     return _panel(one, _differing_panels(among))
 
 
@@ -276,7 +277,7 @@ def _panel(one: Configuration, differing: Sequence[str]) -> str:
 
 
 def panels_of(some: Sequence[Configuration]) -> list[str]:
-    """The panel of each."""
+    """The panel of each configuration."""
     differing = _differing_panels(some)
     return [_panel(one, differing) for one in some]
 
@@ -295,7 +296,7 @@ def best(some: Sequence[Configuration]) -> list[Configuration]:
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
-    """The best of all: by loss, or above the minima of several problems where all are known."""
+    """The best trial by loss; by gap if there are several problems and all minima are known."""
     several = len(
         {json.dumps(t.config.get("problem"), sort_keys=True, default=str) for t in trials}
     )
@@ -305,5 +306,5 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
 
 
 def measure_of(some: Sequence[Configuration]) -> str:
-    """What is shown: the gap where it is known of all, else the loss."""
+    """The measure to show: the gap if it is known for all, else the loss."""
     return "gap" if some and all(one.last("gap") is not None for one in some) else "loss"

@@ -1,4 +1,4 @@
-"""Which configuration is ahead when a part of the budget is spent, over all instances."""
+"""The leading configuration after a share of the budget, over all problem instances."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from zotune.core.settings import PROBLEM, label
 from zotune.results.configurations import Configuration, measure_of, searched
 
 SHARES = (0.025, 0.1, 1.0)
-"""Parts of the budget; of the paper's 20 000 they are 500, 2000 and all."""
+"""Shares of the budget; for the paper's 20 000 these are 500, 2000 and 20 000."""
 
 
 @dataclass(frozen=True)
 class Leader:
-    """The best configuration at one spent budget, and the one behind it."""
+    """The best configuration at one spent budget, and the second best."""
 
     spent: int
     name: str
     value: float
-    """The geometric mean over instances; the mean where a value is not positive."""
+    """The geometric mean over instances; the mean if a value is not positive."""
     instances: int
     second: str
     ratio: float | None
-    """How many times higher the second one is; None where a value is not positive."""
+    """Ratio of the second value to the first; None if a value is not positive."""
 
 
 def leaders(some: Sequence[Configuration]) -> Iterator[Leader]:
-    """The leader at each part of the budget, among configurations that ran on every instance."""
+    """The leader at each share of the budget, among configurations with all instances."""
     keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
     groups: defaultdict[str, list[Configuration]] = defaultdict(list)
     for one in some:
@@ -50,12 +50,12 @@ def leaders(some: Sequence[Configuration]) -> Iterator[Leader]:
 
 
 def name_of(one: Configuration, keys: Sequence[str]) -> str:
-    """A configuration by some of its settings: ``align q=10 update=lbfgs``."""
+    """A label of a configuration by some settings: ``align q=10 update=lbfgs``."""
     return label({key: one.settings[key] for key in keys if key in one.settings})
 
 
 def _value(group: Sequence[Configuration], measure: str, spent: int) -> float | None:
-    """The mean over instances of what was last known at a spent budget."""
+    """The mean over instances of the last known value at a spent budget."""
     values = [_at(one, measure, spent) for one in group]
     known = [value for value in values if value is not None and math.isfinite(value)]
     if len(known) < len(group):
@@ -70,5 +70,5 @@ def _at(one: Configuration, measure: str, spent: int) -> float | None:
     if measure not in points:
         return None
     values = points[measure].to_numpy(dtype=float)
-    before = values[(points["spent"].to_numpy() <= spent) & (values == values)]  # NaN is not known
+    before = values[(points["spent"].to_numpy() <= spent) & (values == values)]  # without NaN
     return float(before[-1]) if len(before) else None

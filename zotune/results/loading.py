@@ -1,4 +1,4 @@
-"""The run behind whatever people have at hand."""
+"""``load_run``: load a run from a result, a checkpoint, a folder or MLflow."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from zotune.runs.run import Run, run_at
 
 
 def is_run_id(source: object) -> bool:
-    """Whether something is the id of an MLflow run, and no file or folder of that name."""
+    """Whether something looks like an MLflow run id and is not an existing file or folder."""
     return isinstance(source, str) and bool(RUN_ID.fullmatch(source)) and not Path(source).exists()
 
 
 def load_run(source: Any) -> Run:
-    """The run behind a result or a checkpoint: the point back, not only the number.
+    """Load a run, with its point and curve, from a result or a checkpoint.
 
     Args:
-        source: a Ray Tune ``Result`` or ``Checkpoint``; the file that ``minimize`` wrote; the
+        source: a Ray Tune ``Result`` or ``Checkpoint``; the checkpoint file of ``minimize``; the
             folder of a checkpoint, of a trial (its last checkpoint), of a launch (its best trial)
             or of a study (its newest launch); or the id of a run that ``MLflowCurves`` logged, in
-            the store that ``MLFLOW_TRACKING_URI`` names, else in ``mlflow.db``.
+            the store of ``MLFLOW_TRACKING_URI``, else in ``mlflow.db``.
 
-    The best trial has the lowest loss, and has not diverged unless all have. Where trials of a
-    launch have different problems (options of the problem are searched), it is the smallest gap
-    above its own problem's minimum if all minima are known; else it is the lowest loss still,
-    though of different functions.
+    The best trial has the lowest loss, and has not diverged unless all have. If trials of a launch
+    have different problems (options of the problem are searched), the smallest gap to the
+    problem's minimum decides if all minima are known; else the lowest loss, even though it is of
+    different functions.
 
     Returns:
-        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; of a model with ``weights()``.
+        A ``Run`` with ``x``, ``best_x``, ``curve`` and ``status``; for a model with ``weights()``.
     """
     if is_run_id(source):
         return run_from_mlflow(source)

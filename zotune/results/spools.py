@@ -1,7 +1,7 @@
-"""Curves as the spool of a launch holds them: what MLflow is told, before it is delivered.
+"""Read curves from the spool of a launch, the queue of records for MLflow.
 
-They are plain numbers. The same curves in checkpoints are tensors, whose reading begins with the
-import of torch, a second of every command.
+The spool holds plain numbers. The same curves in checkpoints are tensors; reading them imports
+torch, which takes a second in every command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zotune.results.trial import History
 
 @dataclass
 class Spooled:
-    """What the records of one trial say."""
+    """The records of one trial."""
 
     history: History = field(default_factory=dict)
     losses: tuple[float, ...] | None = None
@@ -30,7 +30,7 @@ class Spooled:
         return self.losses is not None and 0 in self.history.get("loss", {})
 
     def add(self, record: Record) -> None:
-        """Take the points of a record."""
+        """Add the points of a record."""
         for step, values in record["points"]:
             for key, value in values.items():
                 self.history.setdefault(key, {})[int(step)] = value
@@ -40,7 +40,7 @@ class Spooled:
 
 
 def spooled_in(folder: Path) -> dict[str, Spooled]:
-    """The trials that the spools of a launch know, by their ids."""
+    """The trials in the spools of a launch, by their ids."""
     found: dict[str, Spooled] = {}
     for spool in find_spools(folder / FOLDER):
         for record in read_records(spool)[0]:

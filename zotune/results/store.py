@@ -1,4 +1,4 @@
-"""Trials read from MLflow: launches of a study as plain records."""
+"""Read launches of a study and their trials from MLflow."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from zotune.study import Study
 
 ALL = "all"
-"""In place of a launch's id: every launch."""
+"""Given instead of a launch id: all launches."""
 AT_ONCE = 8
-"""Requests to a server at one time; threads that wait for it need no processor."""
+"""Number of parallel requests to a server, by threads that mostly wait."""
 RUNS = 100
-"""Runs that one query of a database names."""
+"""Maximum number of runs in one database query."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class LaunchRecord:
     started: datetime
     trials: tuple[Trial, ...]
     file: dict[str, Any] = field(default_factory=dict)
-    """The study file, empty while the launch runs or where there was none."""
+    """The study file; empty while the launch runs, or if there was none."""
     summary: str | None = None
-    """The id of the launch's own run, which exists when the launch has ended."""
+    """The id of the launch's summary run, which exists when the launch has ended."""
 
     @property
     def is_running(self) -> bool:
@@ -76,9 +76,9 @@ class LaunchRecord:
 
     @cached_property
     def planned(self) -> int | None:
-        """Trials that the study has; None where the records do not tell.
+        """The number of trials of the study; None if the records do not determine it.
 
-        What a model allows is known by its files alone, which may not be here.
+        For a model it may depend on its files, which may not be on this machine.
         """
         return None if self._study is None else self._study.size or None
 
@@ -93,7 +93,7 @@ class LaunchRecord:
 
     @cached_property
     def _study(self) -> Study | None:
-        """The study of the file; None where there is none, or where it cannot be had here."""
+        """The study of the file; None if there is none, or if it is not valid here."""
         from zotune.study import Study
         from zotune.study.shape import Shape
 
@@ -104,31 +104,31 @@ class LaunchRecord:
         try:
             study = Study.of(Shape(**self.file))
             return study if study.size >= 0 else None
-        except ValueError:  # no study file, or one that names what is not known here
+        except ValueError:  # no study file, or one with entries that are not registered here
             return None
 
     @property
     def ended(self) -> int:
-        """Trials that came to an end, whatever it was; those whose driver died did not."""
+        """The number of trials that have ended in any way; not those whose driver died."""
         return sum(trial.status not in (RUNNING, INTERRUPTED) for trial in self.trials)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether trials wait or were interrupted, and none is running."""
+        """Whether trials are waiting or interrupted, and none is running."""
         waits = self.ended < max(len(self.trials), self.planned or 0)
         return waits and not self.is_running
 
 
 @dataclass(frozen=True)
 class Store:
-    """A tracking store that is open."""
+    """An open tracking store."""
 
     uri: str
     client: MlflowClient
 
     @classmethod
     def open(cls, uri: str | None = None) -> Store:
-        """Open a store that exists; nothing is made by reading."""
+        """Open an existing store; never creates one."""
         resolved = resolve_uri(uri)
         if is_absent(resolved):
             raise ConfigError(
@@ -142,7 +142,7 @@ class Store:
         return list(self._starts(study))
 
     def read(self, study: str, launches: Sequence[str] = ()) -> list[LaunchRecord]:
-        """The newest launch of a study, those that are named, or ``["all"]``; oldest first."""
+        """The given launches of a study, or ``["all"]``; oldest first. Default: the newest."""
         every = self._starts(study) if ALL in launches or not launches else {}
         wanted = list(every) if ALL in launches else list(launches) or list(every)[:1]
         experiment = self._experiment(study).experiment_id
@@ -154,7 +154,7 @@ class Store:
         return [self._launch(study, launch, runs[launch]) for launch in chosen]
 
     def attach(self, record: LaunchRecord, folder: Path) -> str:
-        """Store a folder with the launch's own run; why not, if it is not."""
+        """Upload a folder to the launch's summary run; returns an error message, if any."""
         if record.summary is None:
             return "the launch has no summary run yet"
         return attach_report(self.client, record.summary, folder)
@@ -167,7 +167,7 @@ class Store:
         return found
 
     def _starts(self, study: str) -> dict[str, int]:
-        """When each launch of a study began, the newest first; a study without any is refused."""
+        """The start time of each launch of a study, newest first; raises an error if none."""
         found = launch_starts(self.client, self._experiment(study).experiment_id)
         if not found:
             raise ConfigError(
@@ -206,7 +206,7 @@ class Store:
 
 
 def histories(client: MlflowClient, runs: Sequence[Run]) -> list[History]:
-    """The curves of many runs: by one query where the store is a database, else key by key."""
+    """The curves of many runs: by one query if the store is a database, else key by key."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     store = client._tracking_client.store
@@ -225,7 +225,7 @@ def _from_server(client: MlflowClient, run: Run) -> History:
 
 
 def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
-    """Plain rows; MLflow's own reading makes two objects of each, and takes 40 times as long."""
+    """Read plain rows; MLflow's API makes two objects for each, and takes 40 times as long."""
     found: dict[str, History] = {run_id: {} for run_id in ids}
     for at in range(0, len(ids), RUNS):
         twice = _read_rows(store, ids[at : at + RUNS], found, in_order=False)
@@ -237,10 +237,10 @@ def _from_database(store: SqlAlchemyStore, ids: Sequence[str]) -> list[History]:
 def _read_rows(
     store: SqlAlchemyStore, ids: Sequence[str], found: dict[str, History], *, in_order: bool
 ) -> set[str]:
-    """Read the curves of runs; returns those that have several values at one step.
+    """Read the curves of runs; return those that have several values at one step.
 
-    Of these the one that was logged last counts. Order takes the database twice the time, and runs
-    that we have logged have one value a step.
+    For these, the value logged last counts, which needs a sorted query. Sorting doubles the time,
+    and runs logged by zotune have one value per step.
     """
     from mlflow.store.tracking.dbmodels.models import SqlMetric
     from sqlalchemy import select
@@ -252,7 +252,7 @@ def _read_rows(
         wanted = wanted.order_by(metric.timestamp, metric.step, metric.value)
     twice: set[str] = set()
     with store.ManagedSessionMaker() as session:
-        cursor = session.connection().execute(wanted).cursor  # its own rows cost as much again
+        cursor = session.connection().execute(wanted).cursor  # faster than SQLAlchemy's rows
         for run_id, key, step, value, is_nan in cursor.fetchall():
             curve = found[run_id].setdefault(key, {})
             if step in curve:
@@ -279,7 +279,7 @@ def _trial(run: Run, history: History) -> Trial:
 
 
 def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
-    """The last values of a run: those of its end, else of its last point."""
+    """The final values of a run: those at its end, else of its last point."""
     ends = [metric for metric in run.data._metric_objs if metric.key.startswith(FINAL)]
     row: dict[str, Any] = {metric.key.removeprefix(FINAL): metric.value for metric in ends}
     row.pop(LOG10_ETA, None)  # the configuration has eta
@@ -291,7 +291,7 @@ def _row(run: Run, curve: pd.DataFrame) -> dict[str, Any]:
 
 
 def _minimum(tags: Mapping[str, str], curve: pd.DataFrame) -> float | None:
-    """As recorded; of older runs f* = loss − gap, at the smallest loss: a large one rounds it."""
+    """The recorded minimum; for older runs loss − gap at the smallest loss, to limit rounding."""
     if MINIMUM_TAG in tags:
         return float(tags[MINIMUM_TAG])
     if "gap" not in curve:
@@ -310,7 +310,7 @@ def _losses(tag: str | None) -> tuple[float, ...] | None:
 
 
 def nested(params: Mapping[str, str]) -> dict[str, Any]:
-    """Params of a run as the configuration they were.
+    """The configuration from the params of a run.
 
     >>> nested({"q": "10", "eta": "None", "problem.name": "quadratic", "problem.dim": "50"})
     {'q': 10, 'eta': None, 'problem': {'name': 'quadratic', 'dim': 50}}
@@ -326,7 +326,7 @@ def nested(params: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, None, a truth value or a list as it was written; else the text."""
+    """A number, None, a boolean or a list if the text is one; else the text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""What is known of one trial, wherever it was read: the record that all results are made of."""
+"""``Trial``: the result of one trial, independent of where it was read from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WHOLE = {*COMPLETE, FINISHED}
-"""Statuses of a trial that had all of its budget, or needed no more of it."""
+"""Statuses of a trial that has spent its budget or ended regularly before."""
 COUNTERS = ("spent", "queries", "evaluations", "monitored", "steps", "q", "diverged", "repeated")
 VALUES = (
     "loss",
@@ -28,27 +28,27 @@ VALUES = (
     "seconds",
 )
 ABOUT_L = ("L", "L_estimated")
-"""What the rows of every trial of ours may hold; anything else is a metric of its own."""
+"""Further row keys of zotune's trials; other keys are metrics."""
 
 
 History = dict[str, dict[int, float]]
-"""Of each metric, its value at each step."""
+"""For each metric, its value at each step."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a trial came to its end."""
+    """The curve of a trial, and its final losses."""
 
     curve: pd.DataFrame
-    """Means over replicates: ``spent`` and every metric that was recorded; the last row is the
-    trial's end, where it has one."""
+    """Means over replicates: ``spent`` and every recorded metric; the last row is the end of the
+    trial, if it has ended."""
     losses: tuple[float, ...] | None = None
-    """The final loss of each replicate, where it was recorded; a diverged one counts as
+    """The final loss of each replicate, if recorded; a diverged one counts as
     max(its start loss, its last finite loss)."""
     minimum: float | None = None
-    """The objective's lowest value, where it is known."""
+    """The minimum of the objective, if known."""
     gamma: float | None = None
-    """Its strong convexity, where that was recorded."""
+    """Its strong convexity, if recorded."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Trial:
     config: Mapping[str, Any]
     """The configuration, nested as in a study file."""
     row: Mapping[str, Any]
-    """Its last values: spent, what was charged and monitored, loss and every other metric."""
+    """Its final values: spent, charged, monitored, loss and every other metric."""
     load: Callable[[], Course]
-    """Reads the curve, when it is wanted."""
+    """Reads the curve on demand."""
     error: str = ""
     run_id: str = ""
-    """Of its run in MLflow."""
+    """Id of its run in MLflow."""
 
     @cached_property
     def course(self) -> Course:
@@ -76,23 +76,23 @@ class Trial:
 
     @property
     def has_loss(self) -> bool:
-        """Whether it came so far that it has one, and did not fail."""
+        """Whether it has a loss and did not fail."""
         return self.status != FAILED and self.row.get("loss") is not None
 
     @property
     def spent(self) -> int:
-        """How far it is."""
+        """Its spent budget."""
         return int(self.row.get("spent") or 0)
 
     @property
     def budget(self) -> int | None:
-        """How far it goes, where its configuration says so."""
+        """Its budget, if its configuration has one."""
         budget = self.config.get("budget")
         return budget if isinstance(budget, int) else None
 
     @property
     def replicates(self) -> int:
-        """Independent runs behind its numbers."""
+        """Number of independent runs."""
         return int(self.config.get("replicates") or 1)
 
     @property
@@ -105,28 +105,28 @@ class Trial:
 
     @property
     def smoothness_estimated(self) -> bool:
-        """Whether L was estimated, so that the step is not the theory's."""
+        """Whether the step used an estimated L, for which the theory's bounds do not hold."""
         return bool(self.row.get("L_estimated"))
 
     @property
     def rank(self) -> tuple[bool, float, float]:
-        """Its place among others: the best has the lowest."""
+        """Its sort key; the best has the lowest."""
         return rank(self.status, self.row.get("loss"), self.spent)
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said wherever it may be called the best."""
+        """Remarks to show with the result."""
         estimated = self.row.get("L") if self.smoothness_estimated else None
         return remarks(self.row.get("loss"), self.start_loss, estimated)
 
 
 def is_metric(name: str) -> bool:
-    """Whether a value is one that a trial reports besides losses and counters."""
+    """Whether a row key is a further metric, not a loss or a counter."""
     return name not in (*COUNTERS, *VALUES, *ABOUT_L)
 
 
 def curve_of(history: History) -> pd.DataFrame:
-    """All points of a trial, NaN where a metric has none."""
+    """All points of a trial, NaN where a metric has no value."""
     import pandas as pd
 
     if "loss" not in history:
@@ -138,9 +138,9 @@ def curve_of(history: History) -> pd.DataFrame:
 
 
 def with_end(curve: pd.DataFrame, row: Mapping[str, Any], status: str) -> pd.DataFrame:
-    """The curve with the trial's last values, which may lie past or between its points.
+    """The curve with the trial's final values added, at or between its points.
 
-    The points of a diverged trial end with it, as the grid has a place after its end.
+    If the trial diverged, later points are removed, because the grid has one after the end.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Verdicts on a study's claims, from the final losses of its trials."""
+"""Judge a study's claims by the final losses of its trials."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from zotune.results.trial import WHOLE, Trial
 def verdicts_on(
     trials: Sequence[Trial], claims: Sequence[Claim], tuning: Tuning | None, planned: int = 0
 ) -> tuple[list[Verdict], str]:
-    """Verdicts on claims, and why there are none where there could be.
+    """Verdicts on claims, and a reason if there are claims but no verdicts.
 
-    Claims are about all of a study's runs at their end: among those that happen to be left, the
-    smallest q would be another one.
+    Claims are judged only if all trials are complete: in a part of them, the smallest q, for
+    example, could be a different one.
 
     Args:
-        trials: of one launch.
-        claims: of its study.
-        tuning: which setting is tuned before claims are judged.
-        planned: how many trials the study has, where that is known.
+        trials: the trials of one launch.
+        claims: the claims of its study.
+        tuning: the setting that is tuned before claims are judged.
+        planned: the number of trials of the study, if known.
     """
     if not claims:
         return [], ""
@@ -39,7 +39,7 @@ def verdicts_on(
 
 
 def finals_of(trial: Trial) -> Finals:
-    """A trial as claims see it."""
+    """The final losses of a trial, for claims."""
     return Finals(
         trial.config,
         trial.course.losses or (),

@@ -1,1 +1,1 @@
-"""Runs from start to end in this process, and back from disk."""
+"""``minimize``, ``Minimizer``, and ``Run``: runs in this process, their checkpoints and results."""

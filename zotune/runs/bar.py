@@ -15,8 +15,8 @@ class Bar:
     """Shows how much of a budget is spent and the best loss so far, on standard error.
 
     Args:
-        budget: of the run.
-        shown: whether it is; in a terminal or a notebook unless given.
+        budget: the budget of the run.
+        shown: whether to show the bar; default: in a terminal or a notebook.
     """
 
     def __init__(self, budget: int, *, shown: bool | None = None) -> None:
@@ -27,7 +27,7 @@ class Bar:
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody sees it."""
+        """Whether the bar is shown."""
         return self._progress is not None
 
     def __enter__(self) -> Bar:
@@ -42,7 +42,7 @@ class Bar:
         return self
 
     def show(self, spent: int, best: float) -> None:
-        """Tell how far the run is."""
+        """Update the bar."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=spent, best=f"{best:.6g}")
 
@@ -64,7 +64,7 @@ def in_notebook() -> bool:
 
 
 def _console() -> Console:
-    """Standard error, or the cell of a notebook, which shows a bar only on standard output."""
+    """Standard error; in a notebook standard output, where alone it shows a bar."""
     from rich.console import Console
 
     return Console(force_jupyter=True) if in_notebook() else Console(stderr=True)

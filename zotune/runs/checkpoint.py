@@ -1,7 +1,8 @@
-"""States on disk: one safetensors file, whole or not at all, no pickle.
+"""Checkpoints: one safetensors file, written atomically, without pickle.
 
-The file holds a format number, the complete configuration, what a run must agree on to continue
-from it, and every tensor of the state; of a model's run also the weights and the scalar log.
+The file holds a format number, the complete configuration, the facts that a resumed run must match
+(the fingerprint), and every tensor of the state. For models it also holds the weights and the
+scalar log.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from zotune.runs.old_formats import from_format_1, from_format_2
 
 FORMAT = 3
 ALIGNMENT = 64
-"""Bytes that the addresses of torch's own tensors are a multiple of."""
+"""Alignment of torch's own tensors in bytes."""
 _PLAIN = ("steps", "lost", "q", "looked")
 _NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
 _TENSORS = [
@@ -40,13 +41,13 @@ _TENSORS = [
 
 
 def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
-    """Write the state of a loop, with what is needed to read it without the objective.
+    """Write the state of a loop, readable without the objective.
 
     Args:
-        loop: whose state it is.
-        state: what to save.
+        loop: the loop of the state.
+        state: the state to save.
         path: the file.
-        notes: anything else to keep with it, as JSON.
+        notes: additional JSON data to store.
     """
     loop.iterate.require_at(state.lanes[0])
     header = {
@@ -72,13 +73,13 @@ def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
 
 
 def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
-    """A state made ready for this loop to continue, and the notes saved with it."""
+    """Read a state for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
     chooses = Config(**header["notes"]["config"]).chooses
     if chooses != loop.config.chooses:
         raise CheckpointError(
-            f"{path} belongs to another run: only one of the two leaves everything to the descent"
+            f"{path} belongs to another run: only one of the two chooses all settings itself"
         )
     state = _state(path, header, tensors)
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
@@ -93,7 +94,7 @@ def load_state(path: Path) -> tuple[State, dict[str, Any]]:
 
 
 def read_weights(path: Path, *, best: bool = False) -> dict[str, Tensor]:
-    """The trained parameters in a checkpoint, by name; none where the best were not kept."""
+    """The trained parameters in a checkpoint, by name; empty if the best ones were not kept."""
     prefix = BEST if best else WEIGHTS
     with safe_open(path, framework="pt") as file:
         names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
@@ -101,27 +102,27 @@ def read_weights(path: Path, *, best: bool = False) -> dict[str, Tensor]:
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """The tensor where torch would have put it; a file's may lie at any address.
+    """The tensor in aligned memory; a tensor read from a file may have any address.
 
-    Some processors sum products in another order from there, and a resumed run would differ from an
-    unbroken one in its last digits.
+    Some processors sum unaligned data in another order, and a resumed run would then differ from an
+    uninterrupted one in the last digits.
     """
     return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """What a checkpoint says of itself; a damaged or foreign file is refused."""
+    """The header of a checkpoint; raises an error for a damaged or foreign file."""
     return read(path, without="")[0]
 
 
 def with_defaults_of(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they were meant when a checkpoint was written."""
+    """Complete settings with the defaults of the checkpoint's format."""
     then = defaults_2(told) if read_header(path)["written"] < FORMAT else {}
     return {**then, **told}
 
 
 def charged_in(path: Path) -> int:
-    """What all replicates of a saved run have spent together, in the unit of its count."""
+    """Total budget spent by all replicates of a saved run, in the unit of its ``count``."""
     header = read_header(path)
     config, lanes = header["notes"]["config"], header["lanes"]
     rows = int(config["replicates"]) // len(lanes)
@@ -131,12 +132,12 @@ def charged_in(path: Path) -> int:
 def read(
     path: Path, *, device: str = "cpu", without: str | tuple[str, ...] | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors of a checkpoint, of an older format as of this one.
+    """Header and tensors of a checkpoint; older formats are converted.
 
     Args:
         path: the file.
-        device: where tensors go.
-        without: names that begin so are left out.
+        device: device for the tensors.
+        without: prefixes of names to leave out.
     """
     path = Path(path)
     if not path.is_file():
@@ -169,7 +170,7 @@ def read(
 
 
 def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that differs in what a run must agree on."""
+    """Raise an error if the fingerprint of a checkpoint differs from that of the run."""
     for key in sorted({*saved, *wanted}):
         if saved.get(key) != wanted.get(key):
             raise CheckpointError(

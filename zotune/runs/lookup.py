@@ -1,4 +1,4 @@
-"""Checkpoints by the folders that people know: a trial's, a launch's, a study's."""
+"""Find checkpoints in the folder of a trial, a launch or a study."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zotune.errors import CheckpointError
 
 
 def last_checkpoints(path: Path) -> list[Path]:
-    """The checkpoint at a path, or the last of every trial of a launch or a study's newest."""
+    """The checkpoint at a path, or the last of each trial of a launch (a study's newest one)."""
     if path.is_file():
         return [path]
     if (path / STATE_FILE).is_file():
@@ -25,7 +25,7 @@ def last_checkpoints(path: Path) -> list[Path]:
 
 
 def _newest_launch(path: Path) -> Path:
-    """The newest launch in a study's folder; any other path as it is."""
+    """The newest launch if the path is a study's folder; else the path itself."""
     launches = sorted(child for child in _folders(path) if (child / STUDY_FILE).is_file())
     return launches[-1] if launches else path
 

@@ -1,4 +1,4 @@
-"""Minimise in this process, without Ray: the loop from start to end."""
+"""``minimize``: run the loop from start to end in this process, without Ray Tune."""
 
 from __future__ import annotations
 
@@ -68,48 +68,48 @@ def minimize(
     worker: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> Run:
-    """Minimise a function with its values only, within a budget of evaluations.
+    """Minimise a function using only its values, within a budget of evaluations.
 
-    With nothing else said, everything is chosen (see ``zotune.descent``): a deterministic function
-    never ends above its start, and a value of inf or NaN is a rejected point. A setting that says
-    how to descend (estimator, q, update, step, eta, L, mu, …; ``zotune list`` shows them) asks for
-    x ← x − η U c(v, U) instead, with v the differences along the q directions of the block U and
-    c the estimator's coefficients; of estimator, q, update and step, those that are not given are
-    chosen to go with it (see ``run.chosen``). An eta without a step is the step itself
-    (``constant``), an L asks for the step of the theory.
+    By default the method is chosen automatically (see ``zotune.descent``): for a deterministic
+    function the result is never above the start, and a value of inf or NaN rejects the point. If a
+    setting of the method is given (estimator, q, update, step, eta, L, mu, …; see ``zotune list``),
+    the iteration is x ← x − η U c(v, U) instead, where v are the differences along the q directions
+    of the block U and c are the estimator's coefficients. Those of estimator, q, update and step
+    that are not given are chosen to match (see ``run.chosen``). An eta without a step implies
+    ``step="constant"``, an L implies ``step="theory"``.
 
     Args:
         objective: a function of one vector if ``x0`` is given, an Objective (see
             ``zotune.objective``), a problem's name or mapping, a ``zotune.factory``, which is
             called in every process that evaluates, or a WeightsObjective, whose module is moved.
-        x0: the start, (d,) or (replicates, d); the objective's own unless given.
-        budget: what may be spent; never overspent. Evaluations, unless ``count`` is directions.
-        data: given to a plain function, as ``fn(x, data)``, or to a factory.
-        bounds: (low, high), numbers or vectors; points and probes stay inside.
+        x0: the start, (d,) or (replicates, d); default: the objective's start.
+        budget: the budget, never exceeded, in evaluations, or in directions if ``count`` says so.
+        data: passed to a plain function, as ``fn(x, data)``, or to a factory.
+        bounds: (low, high), numbers or vectors; all evaluated points are inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
         target: stop once the best loss is at most this.
         ftol: stop once the best loss has not fallen by more than ``ftol`` max(1, |loss|) over
             10 (d + 1) evaluations.
         xtol: stop once no coordinate of the best point has moved by more than ``xtol`` max(1, |x|)
-            over as many. Without tolerances the whole budget is spent, on restarts where a descent
-            has converged.
-        seconds: stop after so many.
-        array: "numpy" or "torch", what a plain function is called with; by its annotation, or found
-            out at the first call, unless given.
-        metrics: {name: function of x} of a plain function, looked at where a curve or a report
-            shows the run, uncharged, each with a column of its own.
+            over as many evaluations. Without tolerances the whole budget is spent; a descent that
+            has converged is restarted.
+        seconds: maximum wall time in seconds.
+        array: "numpy" or "torch", the argument type of a plain function; default: its annotation,
+            or determined at the first call.
+        metrics: {name: function of x} for a plain function; evaluated without charge at the points
+            of the curve and at reports, each with its own column.
         on_report: called with a result row about sixteen times a run, see ``report_every``.
-        checkpoint: a file to save the state to: at the start, at every report, and where the
-            objective raises or the run is interrupted. A run that finds it continues.
-        progress: whether a bar is shown; in a terminal unless given.
-        worker: what each of the ``workers`` gets, such as ``{"cpu": 0.5, "gpu": 0.25}``; one CPU
-            unless given.
+        checkpoint: a file to save the state to: at the start, at every report, and when the
+            objective raises or the run is interrupted. If the file exists, the run continues it.
+        progress: whether to show a progress bar; default: in a terminal.
+        worker: resources of each of the ``workers``, such as ``{"cpu": 0.5, "gpu": 0.25}``;
+            default: one CPU.
         settings: keys of the configuration: estimator, q, step, eta, L, mu, difference,
             directions, count, replicates, seed, report_every, workers, …
 
     Returns:
         A ``Run`` with ``x``, ``best_x``, ``curve``, ``nfev``, ``success``, and ``message``, which
-        says why it ended, how many evaluations failed, and how noisy the function is.
+        says why the run ended, how many evaluations failed, and how noisy the function is.
 
     >>> import zotune
     >>> run = zotune.minimize(lambda x: ((x - 3) ** 2).sum(), [0.0] * 5, budget=100)
@@ -167,7 +167,7 @@ def _first(make: Callable[[], tuple[Any, Any]]) -> Any:
 
 
 def _known(workers: RayWorkers, make: Callable[[], tuple[Any, Any]]) -> Any:
-    """The objective as the workers describe it; a model is built in this process, too."""
+    """The objective as described by the workers; a model is built in this process, too."""
     found = workers.describe()
     return make() if found is None else (found, {"name": found.name, "dim": found.dim})
 
@@ -178,13 +178,13 @@ def _code(target: Problem, found: Any) -> str:
 
 @dataclass(frozen=True)
 class Saving:
-    """Where the states of a run are saved, and with what beside them.
+    """Saves the states of a run to its checkpoint.
 
     Args:
-        loop: of the run.
+        loop: the loop of the run.
         path: the file; None: nothing is saved.
-        about: tells runs of one configuration apart: the function and the start.
-        stop: when the run is to end.
+        about: identifies the function and the start, which the configuration does not hold.
+        stop: the stopping criteria of the run.
     """
 
     loop: Loop
@@ -193,7 +193,7 @@ class Saving:
     stop: Stop
 
     def begin(self) -> State:
-        """The state to go on from: the saved one, if it is of the same run, or the start."""
+        """The state to continue from: the saved one, if it is of the same run, else the start."""
         if self.path is None or not self.path.is_file():
             state = self.loop.init()
             self.save(state)
@@ -216,7 +216,7 @@ class Saving:
             save_loop(self.loop, state, self.path, **self.about, stop=self.stop.notes(), end=end)
 
     def save_newest(self, state: State) -> None:
-        """Save the state after the last whole step, unless weights stand between two steps."""
+        """Save the state after the last completed step, unless the weights are within a step."""
         newest = self.loop.newest
         with suppress(ZotuneError):
             self.save(newest if newest.lanes else state)
@@ -256,13 +256,13 @@ def finish(
 
 
 def _reason(loop: Loop, state: State, stop: Stop) -> str:
-    """Why to stop now; a run that has spent its budget did not end for want of time."""
+    """Why to stop now; empty if the budget is spent, even if the time is over, too."""
     stopped = stop.reason(state)
     return "" if stop.timed_out and loop.status(state) != RUNNING else stopped
 
 
 def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
-    """To the next report, or to where the run is to stop, and why."""
+    """Advance to the next report or until a criterion stops the run; return the reason, too."""
     if not stop.is_wanted:
         return loop.advance_to_report(state), ""
     every = loop.config.reports_at
@@ -279,7 +279,7 @@ def _advance(loop: Loop, state: State, stop: Stop) -> tuple[State, str]:
 def _require_same_run(
     path: Path, notes: Mapping[str, Any], config: Config, about: Mapping[str, str]
 ) -> None:
-    """Refuse to go on from another run, which would be returned as this one's."""
+    """Raise an error if the checkpoint is of another run, whose result would be wrong here."""
     then, now = (json.loads(c.identity) for c in (Config(**notes["config"]), config))
     if now["problem"].keys() > then["problem"].keys():  # saved before defaults were
         then["problem"] = complete_problem(then["problem"])
@@ -304,7 +304,7 @@ def as_objective(
     array: str | None = None,
     metrics: Mapping[str, Callable[..., Any]] | None = None,
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
-    """The objective and the mapping by which the configuration knows it."""
+    """The objective, and the mapping that describes it in the configuration."""
     require_exceptions(failures)
     told = {"failures": failures, "array": array, "metrics": metrics}
     for name, value in told.items():
@@ -332,7 +332,7 @@ def as_objective(
         )
     if x0 is None:
         raise ConfigError(
-            "a plain function does not tell its dimension; give x0, "
+            "a plain function does not know its dimension; give x0, "
             "or wrap it with zotune.objective(fn, dim)"
         )
     fn = target if data is None else bound_to(target, data)
@@ -345,7 +345,7 @@ def as_objective(
 
 
 def _sides(bounds: Any) -> Any:
-    """Bounds as they were given; pairs of two coordinates, which look like ours, are refused."""
+    """The bounds as given; raises an error if they look like one pair for each of 2 coordinates."""
     pairs = isinstance(bounds, list) and all(isinstance(one, tuple) for one in bounds)
     if pairs and [len(one) for one in bounds] == [2, 2]:
         low, high = zip(*bounds, strict=True)

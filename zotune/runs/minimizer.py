@@ -1,4 +1,4 @@
-"""Ask and tell: the loop seen from outside, for whoever evaluates the function somewhere else."""
+"""``Minimizer``: the ask/tell interface, for functions that the caller evaluates elsewhere."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ NOT_HERE = dict.fromkeys(("target", "ftol", "xtol", "seconds"), _STOP) | {
     "metrics": "compute them where you evaluate",
     "data": "whoever calls it evaluates",
 }
-"""What ``minimize`` takes and a Minimizer does not, and what to do."""
+"""Arguments of ``minimize`` that a Minimizer does not have, with what to do instead."""
 
 
 class Points:
-    """Points that can be evaluated side by side.
+    """A batch of points that can be evaluated in parallel.
 
-    ``len()``, iteration over rows, and ``np.asarray`` of shape (n, d); ``ids`` name them for
-    ``tell``, and ``charged`` says which of them count against the budget.
+    Supports ``len()``, iteration over rows, and ``np.asarray`` of shape (n, d). ``ids`` identify
+    the points in ``tell``, and ``charged`` says whether they count against the budget.
     """
 
     def __init__(self, rows: npt.NDArray[np.float64], ids: Sequence[int], *, charged: bool) -> None:
@@ -73,15 +73,15 @@ class Points:
 class Minimizer:
     """Minimise a function that is evaluated elsewhere: ask for points, tell their values.
 
-    It makes the same transitions as ``minimize`` and, for functions that treat points one by one,
-    gives the same bits. Values may be told in any order and in parts, by the points' ids. Saved
-    between any ask and tell, it continues as if nothing had happened; answers that were lost are
-    asked for again under the same ids, and charged once.
+    It takes the same steps as ``minimize`` and, for functions whose values do not depend on the
+    batch, gives the same bits. Values may be told in any order and in parts, by the points' ids. It
+    can be saved between any ask and tell; after loading, points without a value are asked for again
+    under the same ids, and charged once.
 
     Args:
         x0: the start, (d,).
-        budget: what may be spent; never overspent.
-        settings: as of ``minimize``; with none of them, everything is chosen.
+        budget: the budget, never exceeded.
+        settings: as for ``minimize``; without any, the method is chosen automatically.
 
     >>> import zotune
     >>> m = zotune.Minimizer([0.0, 0.0], budget=60)
@@ -115,18 +115,18 @@ class Minimizer:
         self._answers: list[npt.NDArray[np.float64]] = []
         self._partial: dict[int, float] = {}
         self._first = 0
-        """The id of the first point that is asked for now."""
+        """The id of the first point of the current request."""
         self._program = self._whole()
         self._request: Request | None = None
         self._go_on(None)
 
     @property
     def done(self) -> bool:
-        """Whether nothing is asked any more."""
+        """Whether no more points are asked for."""
         return self._request is None
 
     def ask(self) -> Points:
-        """All points that can be evaluated side by side and whose values are not known yet."""
+        """All points that can be evaluated in parallel and have no value yet."""
         if self._request is None:
             raise ConfigError("this Minimizer is done; take its result")
         missing = [i for i in range(len(self._rows)) if self._first + i not in self._partial]
@@ -134,9 +134,9 @@ class Minimizer:
         return Points(self._rows[missing], ids, charged=self._request.charged)
 
     def tell(self, values: Any, ids: Sequence[int] | None = None) -> None:
-        """Values of the points that were asked for: all of them in order, or some by id.
+        """Pass values of the points of the last ``ask``: all of them in order, or some by id.
 
-        inf and NaN are failed evaluations: rejected points under ``auto``.
+        inf and NaN mean failed evaluations; under ``auto`` they reject the point.
         """
         asked = self.ask().ids
         ids = asked if ids is None else [int(i) for i in ids]
@@ -161,14 +161,14 @@ class Minimizer:
 
     @property
     def result(self) -> Run:
-        """What is known so far; of the whole run when it is done."""
+        """The result so far; final once ``done`` is true."""
         if self._state is None:
-            raise ConfigError("nothing is known before the value at the start; tell it first")
+            raise ConfigError("there is no result before the value at the start; tell it first")
         state = State((self._state,))
         return run_of(self._loop, state, end_of(self._loop, state))
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to a file, whole or not at all."""
+        """Write the whole state to a file, atomically."""
         header = {
             "format": FORMAT,
             "config": self._loop.config.model_dump(),
@@ -187,7 +187,7 @@ class Minimizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Minimizer:
-        """The Minimizer that ``save`` has written; its answers are told again, not evaluated."""
+        """Load a Minimizer written by ``save``, by replaying its values."""
         header, tensors = _read(Path(path))
         self = object.__new__(cls)
         config = header["config"]
@@ -202,7 +202,7 @@ class Minimizer:
         return self
 
     def _whole(self) -> Program[None]:
-        """The run from start to end."""
+        """The program of the run from start to end."""
         lane = self._lane
         self._state = yield from lane.begin()
         while lane.status(self._state) == RUNNING:
@@ -221,12 +221,12 @@ class Minimizer:
         except StopIteration:
             self._request = None
             return
-        assert self._request.points is not None  # of functions of a vector
+        assert self._request.points is not None  # x is a vector
         self._rows = self._request.points()[0].clone().numpy()
 
 
 def _numbers(values: Any) -> npt.NDArray[np.float64]:
-    """Values as numbers; NaN is one, for an evaluation that has failed."""
+    """Values as numbers; NaN is allowed, for a failed evaluation."""
     try:
         if values is None or (isinstance(values, list | tuple) and None in values):
             raise TypeError  # numpy takes None for NaN
@@ -239,7 +239,7 @@ def _numbers(values: Any) -> npt.NDArray[np.float64]:
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
-    """Header and tensors of a saved Minimizer; another file is refused."""
+    """Header and tensors of a saved Minimizer; raises an error for other files."""
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {})["zotune.minimizer"])

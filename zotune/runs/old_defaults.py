@@ -1,4 +1,4 @@
-"""What settings and options were under older formats, where a file leaves them out."""
+"""Defaults of settings and options under older file formats, for files that omit them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ CHOICES_2: Mapping[str, Any] = {
     "update": "sgd",
     "step": "theory",
 }
-"""Under formats 1 and 2, of a run that said something of how it descends, but not these."""
+"""Defaults under formats 1 and 2, for runs that set the method but not these settings."""
 FREE_2 = {
     *("problem", "budget", "bounds", "scale", "count", "replicates", "replicate", "seed"),
     *("report_every", "points", "curve", "workers"),
 }
-"""Under format 2, settings that left it to the run how it descends."""
+"""Settings that did not count as setting the method under format 2."""
 
 
 def defaults_2(told: Iterable[str]) -> dict[str, Any]:
-    """The defaults of format 2 that are others today, by the settings that were given.
+    """The defaults of format 2 that have changed since, given the settings of a file.
 
     >>> defaults_2(["budget"])["update"], defaults_2(["budget", "q"])["update"]
     ('auto', 'sgd')
@@ -35,10 +35,10 @@ def defaults_2(told: Iterable[str]) -> dict[str, Any]:
 
 
 def config_of_format_2(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A complete configuration as it is written today.
+    """A complete configuration converted to today's format.
 
-    With update and step ``auto``, everything was chosen beside the defaults of estimator and q too,
-    and settings of blocks were ignored.
+    In format 2, update and step ``auto`` meant the automatic descent even with the defaults of
+    estimator and q, and block settings were ignored.
     """
     searched = (config["update"], config["step"]) == (AUTO, AUTO)
     unsaid = (AUTO, AUTO), (CHOICES_2["estimator"], CHOICES_2["q"])
@@ -78,9 +78,9 @@ DEFAULTS_1: Mapping[str, Any] = {
     "curve": False,
     "diagnostics": False,
 }
-"""Every setting under format 1; ``update`` and ``bounds`` were not there, and were this in effect.
+"""All defaults under format 1, with equivalents of ``update`` and ``bounds``, which did not exist.
 
-A setting that is new in the configuration is added here with the value that it had in effect.
+For every new setting, add the value here that is equivalent to the behaviour before it existed.
 """
 PROBLEM_DEFAULTS_1: Mapping[str, Mapping[str, Any]] = {
     "language-model": {
@@ -118,4 +118,4 @@ PROBLEM_DEFAULTS_1: Mapping[str, Mapping[str, Any]] = {
         "dtype": "float64",
     },
 }
-"""Every option of the problems under format 1."""
+"""All options of the problems under format 1."""

@@ -1,4 +1,4 @@
-"""Checkpoints of older formats, turned into those of today with the defaults of then."""
+"""Convert checkpoints of older formats to the current one, with the defaults of their time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = ("queries", "evaluations", "monitored", "steps", "q", "spent")
 def from_format_1(
     header: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors as format 2 has them."""
+    """Header and tensors converted to format 2."""
     notes = dict(header["notes"])
     config = notes["config"] = {**DEFAULTS_1, **notes["config"]}
     problem = config.get("problem") or {}
@@ -32,7 +32,7 @@ def from_format_1(
     config["problem"] = {**defaults, **problem}
     convert = _weights if header.get("kind") == "weights" else _vectors
     plain, converted = convert(header, tensors, config["q"])
-    if "log_is_whole" in header:  # momentum moved rows that a batch did not see
+    if "log_is_whole" in header:  # in format 1 momentum also moved rows outside the mini-batch
         notes["log_is_whole"] = header["log_is_whole"] and not config["momentum"]
     notes.setdefault("minimum", None)
     new = {"format": 2, "fingerprint": header["fingerprint"], "lanes": [plain], "notes": notes}
@@ -40,7 +40,7 @@ def from_format_1(
 
 
 def from_format_2(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The header as format 3 has it, whose tensors are those of format 2."""
+    """The header converted to format 3; the tensors are the same as in format 2."""
     notes = dict(header["notes"])
     notes["config"] = config_of_format_2(notes["config"])
     return {**header, "format": 3, "notes": notes}
@@ -49,7 +49,7 @@ def from_format_2(header: Mapping[str, Any]) -> dict[str, Any]:
 def _vectors(
     header: Mapping[str, Any], tensors: Mapping[str, Tensor], q: int
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A state whose observations had fixed fields."""
+    """Convert the state of a run on vectors, whose observations had fixed fields."""
     plain = {key: header[key] for key in ("steps", "lost", "ledger", "average_weight")}
     plain |= {"q": q if header["steps"] else 0, "looked": -1}
     new = {f"0.{n}": t for n, t in tensors.items() if not n.startswith("curve.")}
@@ -70,7 +70,7 @@ def _vectors(
 def _weights(
     header: Mapping[str, Any], tensors: Mapping[str, Tensor], q: int
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A state whose numbers stood in the header."""
+    """Convert the state of a model's run, whose numbers were stored in the header."""
     was = header["state"]
     diverged = bool(was["diverged"])
     plain = {"steps": was["steps"], "lost": int(diverged), "ledger": was["ledger"]}
@@ -105,7 +105,7 @@ def _weights(
 
 
 def _counters(columns: Mapping[str, Tensor], q: int) -> Tensor:
-    """Counters of a curve in today's order, with the sizes of the blocks."""
+    """The counters of a curve in today's order, with block sizes added."""
     whole = {name: column.long() for name, column in columns.items() if name in _COUNTERS_1}
     blocks = _blocks(whole["steps"].tolist(), whole["queries"].tolist(), q)
     whole["q"] = torch.tensor(blocks, dtype=torch.int64)
@@ -113,7 +113,7 @@ def _counters(columns: Mapping[str, Tensor], q: int) -> Tensor:
 
 
 def _blocks(steps: Sequence[int], queries: Sequence[int], q: int) -> list[int]:
-    """The last block before each observation: q directions, fewer where the budget has cut it."""
+    """The size of the last block before each observation: q, or less at the end of the budget."""
     found = [q if step else 0 for step in steps[:1]]
     for (step, spent), (next_step, next_spent) in pairwise(zip(steps, queries, strict=True)):
         last = next_spent - spent - (next_step - step - 1) * q

@@ -1,4 +1,4 @@
-"""Estimators, directions, updates and problems that users register, taken to workers."""
+"""Transfer registry entries of users (estimators, directions, updates, problems) to workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
 
 
 def plugin_entries() -> Plugins:
-    """What this process knows and a new one would not; Ray can carry it there."""
+    """The entries of this process that a new process would lack; Ray can serialise them."""
     return {registry.kind: registry.plugins for registry in _REGISTRIES if registry.plugins}
 
 
 def adopt_plugins(plugins: Plugins) -> None:
-    """Make the entries of another process known in this one."""
+    """Register the entries of another process in this one."""
     for registry in _REGISTRIES:
         registry.adopt(plugins.get(registry.kind, {}))

@@ -33,37 +33,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """What came out of a run: the point and the curve.
+    """The result of a run: the point, the curve, and why the run ended.
 
-    ``x`` has a row for each replicate. ``best_x`` is the best point whose value is known: of all
-    that were charged, or of those on the curve where the objective is stochastic or pure. The run
-    of a model has ``weights()`` in their place.
+    ``x`` has a row for each replicate. ``best_x`` is the best point among all charged ones; if the
+    objective is stochastic or pure, among the points of the curve. For a model, use ``weights()``
+    instead.
     """
 
     config: Config
     state: State
     status: str
     minimum: float | None = None
-    """The lowest value of the objective, where it is known."""
+    """The minimum of the objective, if it is known."""
     smoothness_estimated: bool = False
-    """Whether the step is divided by an L that was estimated: it is then not the theory's step."""
+    """Whether the step used an estimated L, for which the theory's bounds do not hold."""
     message: str = ""
-    """Why it ended, in words."""
+    """Why the run ended, in words."""
     success: bool = True
-    """Whether the target or a tolerance was met; where none was given, whether the budget was spent
-    without ending above the start. False where most evaluations failed, and while a run goes on."""
+    """Whether the target or a tolerance was met; if none was given, whether the budget was spent
+    and the result is not above the start. False if most evaluations failed or the run continues."""
     failed: int = 0
-    """Evaluations without a finite value: inf, NaN, or an exception named in ``failures``."""
+    """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
     chosen: Mapping[str, str] = field(default_factory=dict)
-    """What the run has chosen and why, where that was left to it."""
+    """For each ``auto`` setting, what was chosen and why."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """What it was made with: versions, machine, threads, CPU capability, hash of the function."""
+    """Versions, machine, threads, CPU capability, and a hash of the function."""
     read_weights: WeightsReader | None = None
-    """Reads the last weights of a model's run, or the best."""
+    """Reads the last or the best weights of a model's run."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The curve as records, one a point of the grid, with the last step at or before it."""
+        """The curve as records, one per grid point, with the last step at or before it."""
         return rows_on_grid(
             [lane.curve for lane in self.state.lanes],
             budget_grid(self.config.budget, self.config.points),
@@ -74,23 +74,23 @@ class Run:
 
     @property
     def spent(self) -> int:
-        """What was charged; less than the budget where its rest buys no direction."""
+        """Spent budget; less than the budget if the rest does not cover another direction."""
         return self.state.ledger.spent(self.config.count)
 
     @property
     def nfev(self) -> int:
-        """Evaluations of the function that were charged, by all replicates together."""
+        """Total number of charged evaluations of the function, over all replicates."""
         each = 1 if len(self.state.lanes) > 1 else self.config.replicates
         return each * sum(lane.ledger.evaluations for lane in self.state.lanes)
 
     @property
     def x(self) -> Tensor:
-        """Where each replicate ended, (replicates, d)."""
+        """The last point of each replicate, (replicates, d)."""
         return self._point(self.state.x).clone()
 
     @property
     def smoothness(self) -> Tensor | None:
-        """The L that the theory's step was divided by, (replicates,); None for other steps."""
+        """The L used by ``step: theory``, (replicates,); None for other steps."""
         return (1 / self.state.inverse_smoothness[:, 0]) if self.config.step == THEORY else None
 
     @property
@@ -100,38 +100,38 @@ class Run:
 
     @property
     def best_loss(self) -> float:
-        """The loss at ``best_x``; of a model the lowest validation loss that was looked at."""
+        """The loss at ``best_x``; for a model the lowest validation loss that was evaluated."""
         return float(self.state.best_loss.min())
 
     @property
     def curve(self) -> pd.DataFrame:
-        """Rows on the grid of spent budget, from 0 to the last."""
+        """The curve: one row per point of the grid of spent budgets."""
         import pandas as pd
 
         return pd.DataFrame(self.rows)
 
     def plot(self, *, measure: str | None = None) -> Drawing:
-        """The curve against spent budget, in the report's style; a notebook shows it by itself.
+        """Plot the curve against spent budget, in the report's style; notebooks display it.
 
-        ``.save_as(path)`` writes a PNG, SVG or PDF, ``.figure`` is matplotlib's to change.
+        ``.save_as(path)`` writes a PNG, SVG or PDF; ``.figure`` is the matplotlib figure.
 
         Args:
-            measure: gap, loss, grad_norm2, best_gap, best_loss, or a name of your ``metrics``;
-                unless given, the gap where the minimum is known and else the loss, at the answer
-                so far for a descent that chooses everything by itself.
+            measure: gap, loss, grad_norm2, best_gap, best_loss, or a name of your ``metrics``.
+                Default: the gap if the minimum is known, else the loss; for the automatic method
+                that of the best point.
         """
         drawing: Drawing = pictures().plot_runs([self], measure=measure)
         return drawing
 
     def _repr_html_(self) -> str:
-        """In a notebook: what came out, what was chosen, and the curve."""
+        """For notebooks: the result, the chosen settings, and the curve."""
         return str(pictures().run_html(self))
 
     def weights(self, *, best: bool = False) -> dict[str, Tensor]:
-        """The trained parameters by name, as the run left them; load them with ``strict=False``.
+        """The trained parameters by name at the end of the run; load them with ``strict=False``.
 
         Args:
-            best: those with the lowest validation loss that was looked at, ``best_loss``.
+            best: those with the lowest evaluated validation loss, ``best_loss``, instead.
         """
         if self.read_weights is None:
             raise ZotuneError("this run is over vectors and has no weights; take x, or best_x")
@@ -139,7 +139,7 @@ class Run:
         if not found:
             raise ZotuneError(
                 "this run has kept its last weights only; set keep_best=True for the best, which "
-                "are kept by themselves up to 64 MiB"
+                "are kept by default up to 64 MiB"
             )
         return found
 
@@ -153,7 +153,7 @@ class Run:
         )
 
     def _estimated(self) -> str:
-        """Which L was taken, where it was estimated."""
+        """The estimated L, if it was estimated."""
         if self.smoothness is None or not self.smoothness_estimated:
             return ""
         low, high = f"{self.smoothness.min():.3g}", f"{self.smoothness.max():.3g}"
@@ -164,13 +164,13 @@ class Run:
         return "auto" if self.config.chooses else f"{self._of('estimator')} q={self._of('q')}"
 
     def _of(self, key: str) -> str:
-        """A setting, or what was chosen for it."""
+        """A setting, or the value chosen for it."""
         asked = str(getattr(self.config, key))
         return self.chosen.get(key, asked).partition(":")[0] if asked == AUTO else asked
 
     @property
     def _reached(self) -> int:
-        """Spent budget of the lane that is furthest behind, or at the end."""
+        """Spent budget of the slowest lane; the total at the end."""
         each = [lane.ledger.spent(self.config.count) for lane in self.state.lanes]
         return min(each) if self.status == RUNNING else max(each)
 
@@ -180,7 +180,7 @@ class Run:
         return x
 
     def _lost(self) -> str:
-        """How many replicates have diverged, and what helps."""
+        """How many replicates have diverged, with advice."""
         lost, all_of_them = self.state.lost, self.config.replicates
         many = f", {lost} of {all_of_them} replicates diverged" if all_of_them > 1 else ""
         return f"{many}; give a smaller eta, or L" if lost else ""
@@ -211,7 +211,7 @@ def run_at(path: Path) -> Run:
         config,
         state,
         minimum=notes["minimum"],
-        smoothness_estimated=notes.get("smoothness_estimated", False),  # format 1 may not say
+        smoothness_estimated=notes.get("smoothness_estimated", False),  # not always in format 1
         chosen=chosen,
         provenance=notes.get("provenance", {}),  # older checkpoints have none
         read_weights=reader,
@@ -220,7 +220,7 @@ def run_at(path: Path) -> Run:
 
 
 def run_of(loop: Loop, state: State, end: Mapping[str, Any]) -> Run:
-    """The run of a loop, with its end."""
+    """The result of a loop, with the reason of its end."""
     return Run(
         loop.config,
         state,

@@ -1,4 +1,4 @@
-"""What a worker gets of its machine."""
+"""Resources of a worker: CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from zotune.errors import ConfigError
 
 SHARE = {"cpu": 1.0, "gpu": 0.0}
-"""What a worker gets unless told otherwise."""
+"""Default resources of a worker."""
 
 
 def checked_share(worker: Mapping[str, float] | None) -> dict[str, float]:
-    """What a worker gets of the machine, or one line that says what is wrong with it."""
+    """The complete resources of a worker; raises an error if they are invalid."""
     if worker is not None and not isinstance(worker, Mapping):
         raise ConfigError(
             f"worker is what each worker gets, such as {{'cpu': 0.5}}, got {worker!r}; "

@@ -1,4 +1,4 @@
-"""Objectives that travel: what is bound to a trainable, built in the worker that evaluates it."""
+"""Objectives as sent to workers: bound to a trainable here, and built in the worker."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from zotune.weights.objective import WeightsObjective
 
 @dataclass(frozen=True)
 class Factory:
-    """A function that makes the objective where it runs; see ``factory``."""
+    """A function that builds the objective in the process that evaluates it; see ``factory``."""
 
     fn: Callable[[Any], Objective | WeightsObjective]
 
 
 def factory(fn: Callable[[Any], Objective | WeightsObjective]) -> Factory:
-    """Mark a function that makes an objective from the data, once in each worker.
+    """Mark a function that builds an objective from the data, once in each worker.
 
-    Use it where the objective cannot travel (an open simulator, a compiled model) or is built
-    from data that all trials share.
+    Use it if the objective cannot be serialised (an open simulator, a compiled model), or if it is
+    built from data that all trials share.
 
     >>> import zotune
     >>> make = zotune.factory(lambda data: zotune.objective(lambda x: (x - data).norm(), dim=3))
@@ -40,12 +40,12 @@ def factory(fn: Callable[[Any], Objective | WeightsObjective]) -> Factory:
 
 @dataclass(frozen=True)
 class Source:
-    """What was bound: an objective, a function with its dimension, a factory or a module."""
+    """An objective, a function with its dimension, a factory or a module, bound to a trainable."""
 
     target: Objective | WeightsObjective | Factory | nn.Module | Callable[..., Any]
     dim: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What ``zotune.objective`` is told of a plain function, such as metrics."""
+    """Options of ``zotune.objective`` for a plain function, such as metrics."""
 
     def __post_init__(self) -> None:
         plain = not isinstance(self.target, Objective | WeightsObjective | Factory | nn.Module)
@@ -62,7 +62,7 @@ class Source:
             )
         if plain and self.dim is None:
             raise ConfigError(
-                "a plain function does not tell its dimension; give dim=…, "
+                "a plain function does not know its dimension; give dim=…, "
                 "or wrap it with zotune.objective(fn, dim)"
             )
 
@@ -77,17 +77,17 @@ class Source:
 
     @property
     def code(self) -> str:
-        """A short hash of where and what the code is: the same in every run of one script."""
+        """A short hash of the code and its location; the same in every run of one script."""
         return code_of(self.target.fn if isinstance(self.target, Factory) else self.target)
 
     def check_options(self, data: Any) -> None:
-        """Refuse options that cannot be, before a worker meets them."""
+        """Raise an error for invalid options before a worker uses them."""
         if self.options:
             require_exceptions(self.options.get("failures", ()))
             self.build(data, torch.device("cpu"))
 
     def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
-        """The objective, in the process that evaluates it; weights as they were when bound."""
+        """Build the objective in the process that evaluates it; weights are as when bound."""
         target = self.target
         if isinstance(target, Factory):
             made = target.fn(data)
@@ -109,7 +109,7 @@ class Source:
 
 
 def require_exceptions(failures: Any) -> None:
-    """Refuse failures that are not types of exceptions: they would never match."""
+    """Raise an error if ``failures`` has entries that are not exception types."""
     types = failures if isinstance(failures, tuple | list) else (failures,)
     wrong = [one for one in types if not (isinstance(one, type) and issubclass(one, BaseException))]
     if wrong:
@@ -119,7 +119,7 @@ def require_exceptions(failures: Any) -> None:
 
 
 def require_sendable(target: Any, *others: Any) -> None:
-    """Refuse what cannot be sent to a worker; modules can be, and may be large."""
+    """Raise an error for objects that cannot be serialised; modules can, but may be large."""
     large = isinstance(target, nn.Module | WeightsObjective)
     require_portable(*([] if large else [target]), *others)
 
@@ -143,8 +143,8 @@ def bound_to(fn: Callable[..., Any], data: Any) -> Callable[..., Any]:
 class ModuleObjective(Objective):
     """The loss of a torch module as a function of its trainable parameters, flattened.
 
-    The loss is ``module.loss(data)``, or ``module(data)`` where there is no such method. The start
-    is the module's own parameters. The module itself is not changed.
+    The loss is ``module.loss(data)``, or ``module(data)`` if there is no such method. The start is
+    the module's current parameters. The module itself is not changed.
     """
 
     def __init__(self, module: nn.Module, data: Any, device: torch.device) -> None:
@@ -175,7 +175,7 @@ class ModuleObjective(Objective):
         return torch.stack(losses) if losses else points.new_empty(0, dtype=self.value_dtype)
 
     def start(self) -> Tensor:
-        """The module's own parameters."""
+        """The module's current parameters."""
         return torch.cat([p.detach().flatten() for p in self._shapes.values()])
 
     def _loss(self, point: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class ModuleObjective(Objective):
 
 
 class _LossOf(nn.Module):
-    """Calls a module's ``loss`` where it has one, so that it can be called functionally."""
+    """Calls a module's ``loss``, if it has one, as ``forward``, as ``functional_call`` needs it."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

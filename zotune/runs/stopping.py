@@ -1,4 +1,4 @@
-"""When a run in this process ends before its budget, and what it says of its end."""
+"""Stopping criteria of a run (target, tolerances, time), and the message at its end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zotune.loop.auto import VALUES
 from zotune.loop.divergence import FAILED_VALUES
 
 BLOCKS = 10
-"""Tolerances are judged over so many times d + 1 evaluations."""
+"""Tolerances are checked over this many times d + 1 evaluations."""
 MANY = 0.5
-"""A share of failed evaluations that is too large to trust the result."""
+"""Share of failed evaluations above which the run does not count as a success."""
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
 
 
@@ -31,9 +31,9 @@ def _is_number(value: object) -> bool:
 
 @dataclass
 class Stop:
-    """Ends a run at a target, without progress, or after a time.
+    """Ends a run at a target, at lack of progress, or after a time.
 
-    ``ftol`` and ``xtol`` end it where, over 10 (d + 1) evaluations, no best loss has fallen by more
+    ``ftol`` and ``xtol`` end it if, over 10 (d + 1) evaluations, no best loss has fallen by more
     than ``ftol`` max(1, |loss|), or no coordinate of a best point has moved by more than ``xtol``
     max(1, |x|).
     """
@@ -44,7 +44,7 @@ class Stop:
     seconds: float | None = None
     began: float = field(default_factory=monotonic)
     anchors: dict[str, tuple[int, torch.Tensor]] = field(default_factory=dict)
-    """For each tolerance the evaluations and the values when they last changed by more than it."""
+    """For each tolerance, the evaluations and values at the last change that exceeded it."""
     timed_out: bool = False
     """Whether the run was stopped because its seconds were over."""
 
@@ -58,16 +58,16 @@ class Stop:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to look at between reports."""
+        """Whether any criterion has to be checked between reports."""
         return any(getattr(self, name) is not None for name in (TARGET, FTOL, XTOL, SECONDS))
 
     @property
     def asks_for_convergence(self) -> bool:
-        """Whether spending the budget means that something wanted was not reached."""
+        """Whether a target or tolerance was given, so that spending the budget is no success."""
         return any(getattr(self, name) is not None for name in (TARGET, FTOL, XTOL))
 
     def reason(self, state: State) -> str:
-        """Why to stop now; empty: go on."""
+        """Why to stop now; empty: continue."""
         if self.target is not None and float(state.best_loss.min()) <= self.target:
             return f"the target {self.target:g} was reached"
         if self.ftol is not None and self._rests(FTOL, self.ftol, state, state.best_loss):
@@ -80,7 +80,7 @@ class Stop:
         return ""
 
     def _rests(self, name: str, tolerance: float, state: State, values: torch.Tensor) -> bool:
-        """Whether values have kept within a tolerance for long enough."""
+        """Whether values have stayed within a tolerance for long enough."""
         now = min(lane.ledger.evaluations for lane in state.lanes)
         if name in self.anchors:
             since, before = self.anchors[name]
@@ -90,24 +90,24 @@ class Stop:
         return False
 
     def notes(self) -> dict[str, Any]:
-        """What a checkpoint keeps, so that a resumed run stops where the unbroken one does."""
+        """Data for the checkpoint, so that a resumed run stops where an uninterrupted one does."""
         return {name: [since, values.tolist()] for name, (since, values) in self.anchors.items()}
 
     def restore(self, notes: Mapping[str, Any], state: State) -> None:
-        """Go on from what a checkpoint kept."""
+        """Restore the data of a checkpoint."""
         like = {FTOL: state.best_loss, XTOL: state.best_x}
         for name, (since, values) in notes.items():
             self.anchors[name] = since, torch.tensor(values).to(like[name])
 
 
 def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = "") -> dict[str, Any]:
-    """The end of a run, or how it stands, as a Run and a checkpoint hold it.
+    """The end of a run, or its current status, as stored in a Run and a checkpoint.
 
     Args:
-        loop: whose state it is.
-        state: of the run.
-        stop: what was to end it before its budget.
-        stopped: why it was stopped; empty: it was not.
+        loop: the loop of the run.
+        state: its state.
+        stop: its stopping criteria.
+        stopped: why it was stopped; empty if it was not.
     """
     return end_at(loop.config, state, loop.status(state), loop.chosen(state), stop, stopped)
 
@@ -120,7 +120,7 @@ def end_at(
     stop: Stop | None = None,
     stopped: str = "",
 ) -> dict[str, Any]:
-    """The same without a loop, of a checkpoint that does not say it."""
+    """The same without a loop, for checkpoints that do not store it."""
     failed = _failed(state)
     return {
         "status": STOPPED if stopped and status == RUNNING else status,
@@ -148,7 +148,7 @@ def ending(
     failed: int,
     chosen: Mapping[str, str],
 ) -> str:
-    """Why a run has ended and what to know of its result, in words."""
+    """The message of a run: why it ended, failed evaluations, and noise."""
     spent = state.ledger.evaluations
     said = [stopped or _end_of(config, state, status)]
     if failed:
@@ -165,7 +165,7 @@ def _end_of(config: Config, state: State, status: str) -> str:
     if status == DIVERGED:
         return "every replicate diverged"
     if status != EXHAUSTED:
-        return "the run goes on"
+        return "the run continues"
     left = config.budget - state.ledger.spent(config.count)
     rest = f", but for {left}, too few for a whole block" if left else ""
     unit = config.count.removesuffix("s") if config.budget == 1 else config.count
@@ -173,11 +173,11 @@ def _end_of(config: Config, state: State, status: str) -> str:
 
 
 def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) -> bool:
-    """Whether a run reached what was asked of it.
+    """Whether a run was successful.
 
-    With a target or a tolerance, one of them must be met. Without, the whole budget was to be
-    spent, and the best loss must not be above the start. Most evaluations must not have failed. A
-    run that goes on has not succeeded yet.
+    If a target or a tolerance is given, one of them must be met. Otherwise the whole budget must be
+    spent and the best loss must not be above the start. In either case, at most half of the
+    evaluations may have failed. A run that continues is not successful yet.
     """
     if status == RUNNING and not stopped:
         return False

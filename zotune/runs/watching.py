@@ -1,4 +1,4 @@
-"""What is done between two reports of a run: its bar moves, and its checkpoint is saved by time."""
+"""A callback for every step of a run: updates the progress bar and saves checkpoints over time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from zotune.loop import Loop
 from zotune.runs.bar import Bar
 
 EVERY, SHARE = 1.0, 0.02
-"""Seconds between two checkpoints at least, and the share of a run's time that saving may take."""
+"""Minimum seconds between two checkpoints; maximum share of the run's time spent on saving."""
 
 
 class StepWatcher:
     """Called after every step of a loop.
 
     Args:
-        loop: whose newest state is shown and saved.
-        bar: shows how far it is.
-        save: writes a state.
+        loop: the loop whose newest state is shown and saved.
+        bar: the progress bar.
+        save: saves a state.
     """
 
     def __init__(self, loop: Loop, bar: Bar | None, save: Callable[[State], None] | None) -> None:
@@ -27,7 +27,7 @@ class StepWatcher:
         self._due = monotonic() + EVERY
 
     def __call__(self) -> None:
-        """Move the bar; save where that is due."""
+        """Update the bar; save a checkpoint if one is due."""
         if self._save is None and (self._bar is None or not self._bar.is_shown):
             return
         state = self._loop.newest

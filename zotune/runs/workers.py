@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def workers_here(
     count: int, build: Callable[[], Any], worker: Mapping[str, float] | None = None
 ) -> Iterator[RayWorkers]:
-    """Workers on the Ray that this process has, or on one of its own that ends with them."""
+    """Workers on the connected Ray, or on a local Ray that is started and ends with them."""
     share = checked_share(worker)
     with own_ray(cpus=max(1, ceil(count * share["cpu"]))), own_workers(count, build, share) as all_:
         yield all_
@@ -39,14 +39,14 @@ def own_workers(
     placed: Sequence[Mapping[str, Any]] | None = None,
     kind: type[RayWorkers] | None = None,
 ) -> Iterator[RayWorkers]:
-    """Workers on the Ray that this process has, which end with the context."""
+    """Workers on the connected Ray, which end with the context."""
     from zotune.evaluators.ray_workers import RayWorkers
 
     if placed is None:
         require_shares(count, share)
     workers = (kind or RayWorkers)(count, build, share=share, placed=placed)
     threads = torch.get_num_threads()
-    torch.set_num_threads(workers.threads)  # the run computes as its workers do
+    torch.set_num_threads(workers.threads)  # the same rounding as in the workers
     try:
         yield workers
     finally:
@@ -55,7 +55,7 @@ def own_workers(
 
 
 def require_shares(count: int, share: Mapping[str, float]) -> None:
-    """Refuse workers that the connected Ray has no room for: they would wait for ever."""
+    """Raise an error if the connected Ray lacks resources: the workers would wait for ever."""
     there = resources()
     for name in ("CPU", "GPU"):
         wanted, has = count * share[name.lower()], there.get(name, 0.0)
@@ -68,7 +68,7 @@ def require_shares(count: int, share: Mapping[str, float]) -> None:
 
 def serve(workers: RayWorkers, loop: Loop, x0: Any = None) -> None:
     """Let workers answer the requests of a loop."""
-    memory = getattr(loop.iterate, "memory", loop.config.memory)  # as is chosen here
+    memory = getattr(loop.iterate, "memory", loop.config.memory)  # the same choice in workers
     alike = loop.config.model_copy(update={"memory": memory})
     workers.attend(loop, partial(_copy_of, alike, x0, plugin_entries()))
     loop.answer_with(workers)

@@ -1,16 +1,16 @@
-"""Step-size rules: how far to go along what the update makes of an estimate.
+"""Step-size rules.
 
-One file a rule, of one of two kinds. A rule that is known beforehand is a function of the step's
-index and of its block::
+One file per rule. There are two kinds. A rule that does not depend on values is a function of the
+step's index and its block::
 
     @steps.register("harmonic", formula="eta / (t + 1)")
     def harmonic(eta, t, best, usual):
         return eta * (best / usual) / (t + 1)
 
-A rule that depends on values is a generator. It is given a ``Line``, may yield step sizes to try,
-is sent the value of f there (each is charged), and returns the step size to take, or None to stay
-where x is. What it remembers from step to step stands in ``line.memory``, numbers by name, which
-are saved with the run::
+A rule that depends on values (a line search) is a generator. It gets a ``Line``, may yield trial
+step sizes, is sent the value of f there (each is charged), and returns the step size to take, or
+None to leave x where it is. Its memory between steps is ``line.memory``, numbers by name, which are
+saved with the run::
 
     @steps.register("halving", formula="eta / 2ᵏ, the first that descends", memory={"eta": nan})
     def halving(line):
@@ -47,40 +47,40 @@ __all__ = ["AUTO", "CONSTANT", "COSINE", "LEVEL", "LINEAR", "SCHEDULES", "SQRT_D
 __all__ += ["THEORY", "Line", "Step", "StepRule", "register", "schedule_factor"]
 
 THEORY, AUTO, CONSTANT, SQRT_DECAY = "theory", "auto", "constant", "sqrt-decay"
-"""Names that other parts of zotune refer to: the step of the bounds, "chosen by the run", the step
-that is eta itself, and the one of the stochastic bound."""
+"""Names that other parts of zotune refer to: the theory's step, the line search, the constant step
+eta, and the step of the stochastic bound."""
 
 Size = Callable[[float, int, float, float], float]
-"""(eta, t, best, usual) → the step size, up to 1/L where the rule needs the smoothness."""
+"""(eta, t, best, usual) → the step size; in units of 1/L if the rule needs the smoothness."""
 
 
 @dataclass
 class Line:
-    """What a rule that depends on values knows of its step."""
+    """The data of a step for a line search."""
 
     eta: float | None
-    """As configured."""
+    """The setting ``eta``."""
     t: int
     """The index of the step."""
     q: int
     dim: int
-    """Of the vector that the step moves."""
+    """Dimension of the vector that the step moves."""
     value: float
-    """f(x), as this step sees it."""
+    """f(x), on the mini-batch of this step."""
     rounding: float
-    """How much of a value may be rounding."""
+    """The rounding error of a value."""
     v: Tensor
     """The differences along the block's directions, (q,)."""
     first: Callable[[], float]
-    """The step size to begin with where nothing is known: a small change of x."""
+    """The step size for the first trial of a run: a small change of x."""
     natural: float | None
-    """The step size that the update itself aims at; None where it aims at none."""
+    """The natural step size of the update; None if it has none."""
     memory: MutableMapping[str, float]
-    """What the rule has remembered; it may be changed."""
+    """The memory of the rule, which it may change."""
     slope: Callable[[], float]
-    """gᵀΔ/η for the last Δ = η·(…) that was tried: how fast f should fall, by the estimate."""
+    """gᵀΔ/η for the last trial step Δ: the slope of f along the step, by the estimate."""
     sees_batches: bool = False
-    """Whether every step sees another mini-batch, and no schedule shortens the steps."""
+    """Whether every step has another mini-batch, and no schedule shortens the steps."""
 
 
 Search = Generator[float, float, float | None]
@@ -88,27 +88,27 @@ Search = Generator[float, float, float | None]
 
 @dataclass(frozen=True)
 class Step:
-    """An entry of the registry: the rule and what it needs."""
+    """An entry of the registry: the rule and its requirements."""
 
     name: str
     formula: str
     summary: str
     size: Size | None = None
-    """The step size, where it is known beforehand."""
+    """The step size, if it does not depend on values."""
     search: Callable[[Line], Search] | None = None
-    """The search for it, where it depends on values."""
+    """The line search, if it depends on values."""
     needs_smoothness: bool = False
     """Whether the size has to be divided by L."""
     default_eta: float | None = None
-    """Taken where eta is not given; None: it must be, unless the rule finds its own."""
+    """Default of eta; None: eta is required, unless the rule finds its own."""
     memory: Mapping[str, float] = field(default_factory=dict)
-    """What the rule remembers, and how it begins."""
+    """The names and initial values of the rule's memory."""
     most_trials: int = 0
-    """The most values that it asks for in one step."""
+    """Maximum number of trial values per step."""
 
     @property
     def code(self) -> object:
-        """The function, which tells who has written it."""
+        """The function of the entry."""
         return self.size or self.search
 
     @property
@@ -177,7 +177,7 @@ class StepRule:
 
     @cached_property
     def entry(self) -> Step:
-        """The rule itself; steps ask for it one by one."""
+        """The entry of the rule, cached."""
         return STEPS[self.name]
 
     @property
@@ -186,16 +186,16 @@ class StepRule:
         return self.entry.needs_smoothness
 
     def sizes(self, steps: Iterable[int], q: int) -> list[float]:
-        """The steps (times L under ``theory``) of blocks of q, rescaled where these have shrunk."""
+        """The step sizes (times L under ``theory``) for blocks of q, which may have shrunk."""
         size = self.entry.size
-        assert size is not None  # others are searched for
+        assert size is not None  # not a line search
         eta = self.entry.default_eta if self.eta is None else self.eta
         assert eta is not None  # checked above
         best, usual = self.best(q), self.best(self.q)
         return [size(eta, t, best, usual) for t in steps]
 
     def size(self, t: int, q: int) -> float:
-        """The same of step t alone."""
+        """The same for a single step t."""
         return self.sizes((t,), q)[0]
 
     def weight(self, t: int, q: int) -> float:
@@ -205,7 +205,7 @@ class StepRule:
         return (self.size(t, q) if self.entry.size else 1.0) * alignment
 
     def best(self, q: int) -> float:
-        """The theory step times L; q itself where the estimator declares no moments."""
+        """The theory step times L; q if the estimator declares no moments."""
         if q not in self._best:
             moments = self.estimator.moments
             known = moments is not None

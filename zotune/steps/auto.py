@@ -1,4 +1,4 @@
-"""A step size from values that are there anyway."""
+"""A line search with parabolic interpolation, which uses values of the estimate."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from math import exp, inf, isfinite, isnan, log, nan, sqrt
 from zotune.steps import Line, Search, register
 
 TRIALS = 6
-"""The most values that a step may ask for."""
+"""Maximum number of trial values per step."""
 SUFFICIENT = 1e-4
-"""The share of the predicted decrease that is enough (Armijo)."""
+"""Share of the predicted decrease that is sufficient (Armijo)."""
 FARTHER = 3.0
-"""How many times as far the parabola's minimum must be for one more trial there."""
+"""If the parabola's minimum is at least this many times as far, there is one more trial there."""
 LONGEST = 100.0
-"""The largest factor between two trials."""
+"""Maximum factor between two trials."""
 SHARE = 0.3
-"""The weight of the newest step in the running mean of log step sizes."""
+"""Weight of the newest step in the running mean of log step sizes."""
 SETTLING = 10
-"""Steps on mini-batches after which steps become shorter, as 1/√(1 + t/SETTLING)."""
+"""Time constant of the decay 1/√(1 + t/SETTLING) of steps on mini-batches."""
 FEWEST_BATCHES, SHARE_OF_RUN = 5, 0.25
-"""Mini-batches whose mean loss is compared with earlier ones: so many at least, and this share of
-all steps so far, so that a long run makes few comparisons that chance could decide."""
+"""Length of a window of mini-batches whose mean loss is compared with earlier windows: at least so
+many, and at least this share of all steps so far, so that a long run makes few comparisons."""
 RISEN, FALLEN = 2.5, 1.0
-"""Standard errors by which a mean loss must have risen, and fallen, to count as such."""
+"""Standard errors by which the mean loss of a window must have risen or fallen to count."""
 
 
 @register(
@@ -44,17 +44,18 @@ RISEN, FALLEN = 2.5, 1.0
 def auto(line: Line) -> Search:
     """Descent or rejection, by the value at the trial point; no curvature is probed.
 
-    f(x), the slope −gᵀΔ/η by the estimate and f(x − Δ) fit a parabola, whose minimum is the next
-    step size (a running mean of logarithms, from step to step) or the next trial. A value that is
+    f(x), the slope −gᵀΔ/η by the estimate and f(x − Δ) determine a parabola, whose minimum is the
+    next step size (as a running mean of logarithms over steps) or the next trial. A value that is
     not lower, or not finite, is rejected and a shorter step is tried; after the last trial x stays.
     The value at an accepted point is the f(x) of the next step, so an accepted step costs as many
     evaluations as a plain one. eta is a factor (1). Nocedal, Wright 2006, section 3.5; with noisy
     values Berahas, Cao, Scheinberg 2021.
 
-    The best step on a mini-batch fits that batch. Where every step sees another one, steps are
-    shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951), and scaled down
-    while the losses of new mini-batches stay above the lowest that they have been. The running mean
-    is then one of curvatures (1/η): a mini-batch without curvature along the line counts as none.
+    The best step on a mini-batch overfits that batch. If every step has another mini-batch, steps
+    are shortened by 1/√(1 + t/10), unless there is a schedule (Robbins, Monro 1951), and scaled
+    down while the losses of new mini-batches stay above their lowest level. The running mean is
+    then taken of curvatures (1/η), so that a mini-batch without curvature along the line cannot
+    make the next steps arbitrarily long.
     """
     memory = line.memory
     known = not isnan(memory["log"])
@@ -88,7 +89,7 @@ def auto(line: Line) -> Search:
 
 
 def _minimum(line: Line, eta: float, value: float) -> float:
-    """Where the parabola through the trial has its minimum; inf where it has none."""
+    """The minimum of the parabola through the trial; inf if it has none."""
     bend = value - line.value + eta * line.slope()
     if not isfinite(value) or line.slope() <= 0:
         return nan
@@ -96,7 +97,7 @@ def _minimum(line: Line, eta: float, value: float) -> float:
 
 
 def _remember(line: Line, best: float | None, reached: float, last: float, factor: float) -> None:
-    """The running mean of log step sizes, before the factor, moved towards what was found."""
+    """Update the running mean of log step sizes, without the factor, by the result."""
     memory = line.memory
     if best is None:
         memory["log"] = log(last / factor)
@@ -113,10 +114,11 @@ def _remember(line: Line, best: float | None, reached: float, last: float, facto
 
 
 def _watch_losses(line: Line) -> None:
-    """Scale steps by the trend of f(x), each value from a mini-batch that did not choose the step.
+    """Adapt the scale of steps to the trend of f(x) over mini-batches.
 
-    Means of consecutive mini-batches are compared: one above the lowest that does not fall halves
-    the scale, and one that falls multiplies it by √2, up to 1.
+    f(x) on a new mini-batch is an unbiased value: that mini-batch did not choose the step to x.
+    Windows of mini-batches are compared: a mean above the lowest that is not falling halves the
+    scale, and a falling mean multiplies it by √2, up to 1.
     """
     if not isfinite(line.value):
         return

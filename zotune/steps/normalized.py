@@ -7,7 +7,7 @@ from math import isnan, nan, sqrt
 from zotune.steps import Line, Search, register
 
 KEPT = 0.99
-"""How much of the running mean of v² is kept from step to step."""
+"""Decay factor of the running mean of v²."""
 
 
 @register(
@@ -20,10 +20,9 @@ def normalized(line: Line) -> Search:
     """Long where losses around x are alike, short where they differ; scale-free in f and mu.
 
     With several directions the spread is that of this step's differences (FZOO, Dang et al. 2025,
-    arXiv 2506.09034, which writes it with losses: std(f)/mu = std(v)). With one direction there is
-    no spread, and a running mean of v² takes its place: one number, corrected for its beginning as
-    Adam's (MEAZO, arXiv 2605.03869). eta is then the size of a coordinate's change, about, for
-    ``avg`` with one direction; there is no step of the theory.
+    arXiv 2506.09034, in terms of losses: std(f)/mu = std(v)). With one direction, a running mean of
+    v² is used instead, with Adam's bias correction (MEAZO, arXiv 2605.03869). For ``avg`` with one
+    direction, eta is then about the size of the change of a coordinate; there is no theory step.
     """
     yield from ()
     assert line.eta is not None  # it has a default

@@ -13,12 +13,12 @@ SCHEDULES = {
 
 
 def schedule_factor(name: str, warmup: float, share: float, after: float) -> float:
-    """What a schedule multiplies the step by.
+    """The factor of a schedule for the step size.
 
     Args:
         name: constant, linear or cosine.
-        warmup: the share of the budget over which the factor first rises to 1; a step counts
-            with what is spent after it, so that the first is not of size 0.
+        warmup: the share of the budget over which the factor first rises to 1; it uses the budget
+            spent after the step, so that the first step is not 0.
         share: spent / budget before the step.
         after: the same after it.
 

@@ -1,13 +1,14 @@
-"""Studies: a question, a problem, a budget and a space, run by Ray Tune.
+"""Studies: a question, a problem, a budget and a search space, run by Ray Tune.
 
-``model`` is the study. ``studyfile`` reads its file with the lines of all entries, and ``--set``;
-``shape`` says what keys may hold, ``points`` makes the points of a space, ``checks`` and
-``claim_checks`` find out whether the whole can be run, ``smoke`` makes it small, ``scaffold``
-writes a new one. ``tuning``, ``searching`` and ``scheduling`` tell Tune what to do; ``totals``,
-``reserving`` and ``spending`` keep a total, ``racing`` and ``race`` share it out, ``breeding`` is
-population-based training. ``launch`` keeps launch folders, ``running`` runs and resumes them,
-``carrying`` goes on from earlier ones, ``quiet`` silences Ray. ``snapshot``, ``progress`` and
-``live`` show trials while they run.
+- The study: ``model`` (the class), ``studyfile`` (reading YAML with line numbers, ``--set``),
+  ``shape`` (keys and types), ``points`` (grids and samplers), ``checks`` and ``claim_checks``
+  (validation), ``smoke`` (a small version), ``scaffold`` (``zotune init``).
+- Ray Tune: ``tuning`` (the Tuner), ``searching`` (Optuna), ``scheduling`` (early stopping),
+  ``totals``, ``reserving`` and ``spending`` (a total budget of all trials), ``racing`` and ``race``
+  (successive halving), ``breeding`` (population-based training).
+- Launches: ``launch`` (folders), ``running`` (run and resume), ``carrying`` (continue an earlier
+  launch with a larger budget), ``quiet`` (Ray without noise).
+- Display: ``snapshot``, ``progress`` and ``live``.
 """
 
 from zotune.study.model import Study, load_study

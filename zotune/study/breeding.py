@@ -1,4 +1,4 @@
-"""Population-based training on spent budget: weak trials go on from strong ones."""
+"""Population-based training over spent budget: weak trials continue from strong ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ INTERVAL = 2
 
 
 class Population(PopulationBasedTraining):
-    """Tune's PBT, which waits for all trials, draws from the study's seed, and books what it moves.
+    """Tune's PBT, synchronous, seeded by the study, and with moves recorded in the account.
 
     Args:
-        folder: of the launch.
-        seed: of what is drawn.
-        options: of Tune's own.
+        folder: the folder of the launch.
+        seed: the seed of random choices.
+        options: options of Tune's ``PopulationBasedTraining``.
     """
 
     def __init__(self, folder: Path, seed: int, **options: Any) -> None:
@@ -42,12 +42,12 @@ class Population(PopulationBasedTraining):
     def on_trial_result(
         self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
     ) -> str:
-        """As Tune's own, with its draws from our seed."""
+        """As in Tune, with random choices from our seed."""
         with _seeded([self.seed % 2**32, self._num_perturbations]):
             return str(super().on_trial_result(tune_controller, trial, result))
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """As Tune's own, which waits for ever where those that others wait for have ended."""
+        """As in Tune, which would wait for ever if the trials that it waits for have ended."""
         found: Trial | None = super().choose_trial_to_run(tune_controller)
         live = tune_controller.get_live_trials()  # type: ignore[no-untyped-call]
         if found is None and live and all(trial.status == Trial.PAUSED for trial in live):
@@ -59,7 +59,7 @@ class Population(PopulationBasedTraining):
     def _exploit(
         self, tune_controller: TuneController, trial: Trial, trial_to_clone: Trial
     ) -> None:
-        """Note where the trial goes on from: what it spends there is new."""
+        """Record the position from which the trial continues; budget spent from there is new."""
         super()._exploit(tune_controller, trial, trial_to_clone)
         saved = trial.latest_checkpoint_result
         if saved is not None:
@@ -68,7 +68,7 @@ class Population(PopulationBasedTraining):
 
 
 def population(study: Study, folder: Path) -> Population:
-    """Tune's PBT for a study: every searched setting may change, within its own range."""
+    """Tune's PBT for a study: every searched setting may change within its range."""
     axes = {key: axis for key, axis in study.axes.items() if not key.startswith(PROBLEM)}
     return Population(
         folder,
@@ -83,14 +83,14 @@ def population(study: Study, folder: Path) -> Population:
 
 
 def _mutations(axis: Any) -> Any:
-    """What Tune changes a setting by: values one to the next, ranges by a factor."""
+    """Tune's mutation of a setting: the next value of a list, or a factor for a range."""
     if isinstance(axis, Distribution):
         return axis.domain() if axis.kind in RANGES else list(axis.values)
     return axis
 
 
 class _Within:
-    """Keeps what was perturbed within the ranges that the study names."""
+    """Clips perturbed settings to the ranges of the study."""
 
     def __init__(self, axes: Mapping[str, Any]) -> None:
         self.ranges = {
@@ -109,7 +109,7 @@ class _Within:
 
 @contextmanager
 def _seeded(seed: list[int]) -> Iterator[None]:
-    """Draws of Python's and NumPy's global generators from a seed; both are put back afterwards."""
+    """Seed Python's and NumPy's global generators within the context, and restore them."""
     before = random.getstate(), np.random.get_state()
     random.seed(str(seed))
     np.random.seed(seed)

@@ -1,4 +1,4 @@
-"""Whether a machine can hold a trial, asked of this one before Ray is started."""
+"""Check that machines have the resources of a trial; this machine before Ray is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zotune.study.shape import Resources
 
 
 def require_capacity_here(wanted: Resources, workers: int | None = None) -> None:
-    """Refuse trials that this machine cannot hold; a Ray that runs already is asked later."""
+    """Raise an error if this machine lacks the resources of a trial; skipped if Ray is running."""
     import ray
 
     if not ray.is_initialized() and (refusal := too_large(wanted, [this_machine()], workers)):
@@ -20,9 +20,9 @@ def require_capacity_here(wanted: Resources, workers: int | None = None) -> None
 def too_large(
     wanted: Resources, machines: Iterable[Mapping[str, float]], workers: int | None = None
 ) -> str:
-    """Why no machine can hold a trial, or all of them its workers; empty where they can.
+    """Why no machine has the resources of a trial, or all of them of its workers; empty if they do.
 
-    ``workers`` is the most that a trial has, where that is not what the resources say.
+    ``workers`` is the maximum number of workers of a trial, if it differs from the resources.
     """
     known, workers = list(machines), wanted.workers if workers is None else workers
     for name in ("CPU", "GPU"):
@@ -47,7 +47,7 @@ def too_large(
 
 
 def this_machine() -> dict[str, float]:
-    """What Ray would find here if it were started; no limit where it hides how it looks."""
+    """The resources that Ray would detect on this machine; no limit if its API has changed."""
     try:
         from ray._private.resource_and_label_spec import ResourceAndLabelSpec
     except ImportError:

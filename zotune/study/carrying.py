@@ -1,7 +1,7 @@
-"""Going on from an earlier launch with a larger budget or more trials.
+"""Continue an earlier launch with a larger budget or more trials.
 
-A new launch is made, and the old one stays as it was. Each trial that the old one had too begins at
-its newest checkpoint there, with what it had spent by then; nothing is evaluated twice.
+This makes a new launch; the old one is not changed. Each trial that the old launch had, too, starts
+from its newest checkpoint there, with its spent budget, so that nothing is evaluated twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zotune.runs import checkpoint as checkpoints
     from zotune.runs import run as runs
     from zotune.runs.run import Run
-else:  # most launches go on from none
+else:  # most launches do not continue another one
     checkpoints = LazyModule("zotune.runs.checkpoint")
     runs = LazyModule("zotune.runs.run")
 
@@ -33,8 +33,8 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
     """The newest whole checkpoint of each trial in a launch's folder, by the trial's identity.
 
     Args:
-        folder: of the launch.
-        study: the one that goes on; it fills in options of the problem that trials left out.
+        folder: the folder of the launch.
+        study: the new study, for defaults of problem options that trials omitted.
     """
     found: dict[str, str] = {}
     for trial in sorted({path.parent for path in folder.glob("*/checkpoint_*")}):
@@ -42,7 +42,7 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
             try:
                 config = runs.load_run(checkpoint).config
             except CheckpointError:
-                continue  # cut short by a kill; the one before it is whole
+                continue  # truncated by a crash; the one before it is complete
             problem = complete_problem({**study.config["problem"], **config.problem})
             identity = config.model_copy(update={"problem": problem}).identity
             newest = checkpoint / STATE_FILE
@@ -56,7 +56,7 @@ def carried(folder: Path, study: Study) -> dict[str, str]:
 
 
 BEST = "best"
-"""What ``--only`` may name: the trial of a launch with the lowest loss."""
+"""The value of ``--only``: the trial of a launch with the lowest loss."""
 
 
 def extended(
@@ -65,13 +65,13 @@ def extended(
     trials: int | None = None,
     total: int | None = None,
 ) -> Study:
-    """The study with more to spend or more trials."""
+    """The study with a larger budget or more trials."""
     changes: dict[str, Any] = {}
     if total is not None:
         if study.search.algorithm == RACE:
             raise ConfigError(
-                "the shares of a race follow from its total, and cannot be changed afterwards; go "
-                f"on with its winner: --only {BEST} --budget N"
+                "the shares of a race follow from its total, and cannot be changed afterwards; "
+                f"continue its winner: --only {BEST} --budget N"
             )
         if total <= (study.total or 0):
             raise ConfigError(
@@ -100,12 +100,12 @@ def extended(
 
 
 def only_best(study: Study, best: Run, budget: int | None) -> Study:
-    """The best trial of a launch alone, with a larger budget.
+    """A study of the best trial of a launch only, with a larger budget.
 
     Args:
-        study: of the launch.
+        study: the study of the launch.
         best: the run of that trial.
-        budget: what the trial may have spent in the end, a replicate.
+        budget: the new budget of the trial, per replicate.
     """
     if budget is None or budget <= best.spent:
         raise ConfigError(
@@ -113,7 +113,7 @@ def only_best(study: Study, best: Run, budget: int | None) -> Study:
             f"spent, got {budget}"
         )
     config = best.config.model_dump()
-    chosen = AUTO_SETTINGS if best.config.chooses else {}  # in a race, whatever the study fixes
+    chosen = AUTO_SETTINGS if best.config.chooses else {}  # in a race it overrides fixed settings
     data = study.to_dict() | {
         "budget": budget,
         "report_every": study.reports_at,
@@ -126,6 +126,6 @@ def only_best(study: Study, best: Run, budget: int | None) -> Study:
 
 
 def points_of(study: Study, known: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Where carried trials stand in the space, as a searcher is told points to begin with."""
+    """The points of carried trials in the space, as initial points for a searcher."""
     configs = (json.loads(key) for key in known)
     return [{axis: setting(config, axis) for axis in study.axes} for config in configs]

@@ -1,4 +1,4 @@
-"""Whether a study as a whole can be run: search and space together, and every combination."""
+"""Validate a study as a whole: search and space together, and every combination."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from zotune.study.totals import total_complaints, without_race
 
 
 def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
-    """The study that a mapping describes, and everything that is wrong with it.
+    """The study that a mapping describes, and all complaints about it.
 
-    There is no study where keys have the wrong shape; one with complaints is not to be run.
+    The study is None if keys have wrong types. A study with complaints must not be run.
     """
     if found := list(format_complaints(data)):
         return None, found
@@ -52,7 +52,7 @@ def examined(data: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
 
 
 def _replicates(study: Study) -> Iterator[Complaint]:
-    """The weights of a model are one row."""
+    """Models have no replicates in one trial."""
     if over_weights(study.problem) and study.replicates > 1 and study.replicates_as != TRIALS:
         yield Complaint(
             ("replicates",), "replicates of a model's weights are trials; say replicates_as: trials"
@@ -60,7 +60,7 @@ def _replicates(study: Study) -> Iterator[Complaint]:
 
 
 def _population(study: Study) -> Iterator[Complaint]:
-    """What Tune's population-based training cannot do."""
+    """Combinations that Tune's population-based training does not support."""
     if study.scheduler != PBT:
         return
     at = ("scheduler",)
@@ -77,7 +77,7 @@ def _population(study: Study) -> Iterator[Complaint]:
 
 
 def _search(study: Study) -> Iterator[Complaint]:
-    """What search and space ask of each other."""
+    """Requirements of the search algorithm on the space."""
     search, at = study.search, ("search",)
     if search.algorithm == GRID and search.trials is not None:
         yield Complaint((*at, "trials"), "a grid runs every combination once; leave trials out")
@@ -113,7 +113,7 @@ def _kinds(study: Study) -> Iterator[Complaint]:
 
 
 def _space(study: Study) -> Iterator[Complaint]:
-    """Steps that lack something, blocks that are too large, and too many or too few points."""
+    """Invalid steps, too large blocks, and too many or too few points."""
     if size(study.grid) > MOST:
         yield Complaint(("space",), f"a grid has at most {MOST} points, got {size(study.grid)}")
         return
@@ -130,7 +130,7 @@ def _space(study: Study) -> Iterator[Complaint]:
 
 
 def _bounds(study: Study) -> Iterator[Complaint]:
-    """Bounds of another dimension than the problem's."""
+    """Bounds whose dimension differs from the problem's."""
     section = "fixed" if "bounds" in study.fixed else "space"
     try:
         for point in combinations(study.grid) if "bounds" in getattr(study, section) else ():
@@ -160,7 +160,7 @@ def _blocks(study: Study) -> Iterator[Complaint]:
 
 
 def _within(study: Study) -> Iterator[Complaint]:
-    """Lists of values, or what --set has fixed of them, that leave something to compare."""
+    """``within`` must name searched lists (or ones fixed by --set), and leave one to compare."""
     known = {**study.space, **study.fixed}
     for key in study.within:
         if key not in known:
@@ -176,5 +176,5 @@ def _within(study: Study) -> Iterator[Complaint]:
     if study.within and study.space and set(study.space) <= set(study.within):
         yield Complaint(
             ("within",),
-            "within names all that is searched, and leaves nothing to compare; name less",
+            "within names every searched setting and leaves nothing to compare; name fewer",
         )

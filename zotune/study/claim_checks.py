@@ -1,4 +1,4 @@
-"""Whether a study can decide what it claims, and tune what it tunes."""
+"""Validate the claims of a study, and the setting that it tunes for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zotune.study.studyfile import NO_SCHEDULER, OPTUNA, Complaint
 
 
 def tuning_complaints(study: Study) -> Iterator[Complaint]:
-    """A setting that is searched, and replicates that are left to judge."""
+    """The tuned setting must be searched, and replicates must be left to judge claims."""
     tuning = study.tuning
     if tuning is None:
         return
@@ -35,7 +35,7 @@ def tuning_complaints(study: Study) -> Iterator[Complaint]:
 
 
 def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
-    """Numbers to choose from, among them the theory's."""
+    """The tuned values must be numbers, and include the theory's."""
     values = study.grid.get(tuning.over, [])
     odd = [v for v in values if isinstance(v, bool) or not isinstance(v, int | float)]
     if odd:
@@ -66,7 +66,7 @@ def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
 
 
 def claim_complaints(study: Study) -> Iterator[Complaint]:
-    """Claims that are about nothing in the space, or about runs that end at different times."""
+    """Claims that match no configuration, or compare runs that end at different budgets."""
     if not study.claims:
         return
     if study.scheduler != NO_SCHEDULER or study.stop.loss is not None or study.stop.plateau:
@@ -92,7 +92,7 @@ def claim_complaints(study: Study) -> Iterator[Complaint]:
 
 
 def _require_instances(claim: Claim, study: Study) -> None:
-    """Refuse a claim across instances that the space does not list, or too few of them."""
+    """Raise an error for a claim across instances if the space lists none, or too few."""
     if claim.across is None:
         return
     options = {key: axis for key, axis in study.grid.items() if key.startswith(PROBLEM)}
@@ -111,7 +111,7 @@ def _require_instances(claim: Claim, study: Study) -> None:
 
 
 def _compared_points(claim: Claim, study: Study) -> list[dict[str, Any]]:
-    """The configurations that a claim is about, each once."""
+    """The distinct configurations that a claim compares."""
     left_out = {claim.across, study.tuning.over if study.tuning else None}
     fixed = {key: value for key, value in study.fixed.items() if key not in study.space}
     points = [

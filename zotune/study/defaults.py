@@ -1,4 +1,4 @@
-"""The defaults that a launch was started with: a default that changes later does not change it."""
+"""The defaults at the start of a launch, so that later changes of defaults do not affect it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1, FREE_2, PROBLEM_DEFA
 from zotune.study.shape import STUDY_FORMAT, STUDY_WIDE
 
 LAUNCH_FORMAT = 3
-"""Of launch.json; without one, the launch was written before there were formats."""
+"""Format of launch.json; launches of the oldest version have none."""
 BEFORE_CHOICES = 2
-"""The last format of study files in which settings beside a given one were not chosen."""
+"""The last format of study files in which giving one setting fixed the defaults of the others."""
 
 
 def defaults_of(problem: str) -> dict[str, Any]:
-    """What every setting is unless told, and every option of the problem that JSON can hold."""
+    """Defaults of all settings, and of all options of the problem that JSON can represent."""
     fields = {k: field for k, field in Config.model_fields.items() if not field.is_required()}
     settings = {key: field.default for key, field in fields.items() if key != "problem"}
     options = PROBLEMS[problem].defaults if problem in PROBLEMS else {}
@@ -28,7 +28,7 @@ def defaults_of(problem: str) -> dict[str, Any]:
 
 
 def saved_defaults(record: Mapping[str, Any], problem: str) -> dict[str, Any]:
-    """The defaults of a launch by its record, or those of format 1; none without a record."""
+    """The defaults in a launch's record, or those of format 1; empty without a record."""
     if not record or "format" in record:
         return dict(record.get("defaults", {}))
     options = PROBLEM_DEFAULTS_1.get(problem, {})
@@ -36,7 +36,7 @@ def saved_defaults(record: Mapping[str, Any], problem: str) -> dict[str, Any]:
 
 
 def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """A launch's study with what it leaves out, wherever a default has changed since."""
+    """A launch's study with its original defaults filled in, where these have changed since."""
     given = data.get("problem")
     problem = given if isinstance(given, Mapping) else {"name": given}
     name = str(problem.get("name"))
@@ -44,7 +44,7 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
     told = {*data, *fixed, *space, *(PROBLEM + option for option in problem)}
     now = json.loads(json.dumps(defaults_of(name)))
     saved = saved_defaults(record, name)
-    if data.get("format") == BEFORE_CHOICES:  # of_today knows what was chosen then
+    if data.get("format") == BEFORE_CHOICES:  # of_today converts these
         saved = {key: value for key, value in saved.items() if key not in (*CHOICES_2, "count")}
     missing = [key for key in saved if key in now and key not in told]
     changed = {key: saved[key] for key in missing if saved[key] != now[key]}
@@ -56,7 +56,7 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
 
 
 def of_today(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A study of an older format, with the defaults of then for what it leaves out."""
+    """A study of an older format, with the defaults of that format filled in."""
     written = data.get("format")
     fixed, space = data.get("fixed") or {}, data.get("space") or {}
     older = isinstance(written, int) and written <= BEFORE_CHOICES and not isinstance(written, bool)

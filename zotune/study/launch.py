@@ -1,4 +1,4 @@
-"""Launches of a study: an id, a folder that only one process runs in, and what became of it."""
+"""Launches of a study: an id, a folder that one process locks, and a record of the status."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 LOCK_FILE = ".lock"
 FEW_KEPT, MANY_KEPT = 2, 16
-"""Checkpoints of a trial that Tune keeps, of large states and of small ones."""
+"""Number of checkpoints that Tune keeps per trial, for large and for small states."""
 SMALL = 2**20
-"""Bytes of a state of which many are kept.
+"""Maximum bytes of a small state, of which many are kept.
 
 Tune saves the state of all trials whenever one of them has made as many checkpoints as it keeps,
-which a thousand trials cannot afford.
+which is too slow with a thousand trials.
 """
 SPARE = 16 * 2**20
-"""Bytes that rows, logs and states take beside the checkpoints."""
+"""Bytes needed for rows, logs and states, in addition to the checkpoints."""
 
 
 class LaunchError(ZotuneError, RuntimeError):
-    """A launch that cannot begin or go on."""
+    """A launch that cannot be started or continued."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Launch:
 
     @property
     def folder(self) -> Path:
-        """Where everything of the launch is kept."""
+        """The folder with all files of the launch."""
         return self.storage / self.study.name / self.id
 
     def record(self, state: str, **notes: Any) -> Launch:
-        """The launch in another state, written down."""
+        """The launch with another state, which is written to its record."""
         changed = replace(self, state=state, notes={**self.notes, **notes})
         started = {"format": LAUNCH_FORMAT, "id": self.id, "study": self.study.name, "state": state}
         text = json.dumps(started | changed.notes, indent=2, default=str)
@@ -83,7 +83,7 @@ def launch_id() -> str:
 
 @contextmanager
 def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
-    """A launch in a new folder with the study saved in it, locked until the context ends."""
+    """Create a launch: a new folder with the study in it, locked until the context ends."""
     launch = Launch(study, storage.absolute(), launch_id())
     check_storage(launch)
     with _locked(launch.folder):
@@ -97,7 +97,7 @@ def new_launch(study: Study, storage: Path, **notes: Any) -> Iterator[Launch]:
 
 @contextmanager
 def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[Launch]:
-    """The launch of that id, or the newest that is not finished, as it was saved."""
+    """Load and lock the launch with that id, or the newest unfinished one."""
     folder = _find(study_name, storage.absolute(), wanted)
     _require_resumable(folder)
     with _locked(folder):
@@ -110,23 +110,23 @@ def old_launch(study_name: str, storage: Path, wanted: str | None) -> Iterator[L
 
 
 def _require_resumable(folder: Path) -> None:
-    """Refuse a launch whose pickles by Ray name modules of an older zotune."""
+    """Raise an error for a launch of an older zotune, whose Ray pickles cannot be loaded."""
     if _resumable(_record(folder)):
         return
     raise LaunchError(
-        f"launch {folder.name} was written by an older zotune and cannot be resumed as it was; go "
-        f"on from its checkpoints with --resume {folder.name} --budget N, more than it had, or "
-        "start a new launch (zotune.load_run reads its runs)"
+        f"launch {folder.name} was written by an older zotune and cannot be resumed as it was; "
+        f"continue from its checkpoints with --resume {folder.name} --budget N, more than it had, "
+        "or start a new launch (zotune.load_run reads its runs)"
     )
 
 
 def _resumable(record: Mapping[str, Any]) -> bool:
-    """Whether Ray's pickles in a launch can be loaded; of an empty record, assume so."""
+    """Whether Ray's pickles in a launch can be loaded; assumed for an empty record."""
     return not record or "format" in record
 
 
 def _require_trusted(folder: Path) -> None:
-    """Refuse to resume what others could have changed: Ray's pickles in it run code."""
+    """Raise an error if other users could have changed the folder: loading pickles runs code."""
     if (found := written_by_others(folder)) is not None:
         raise LaunchError(
             f"launch {folder.name} is not resumed, because another user owns or may write to "
@@ -136,9 +136,9 @@ def _require_trusted(folder: Path) -> None:
 
 
 def launches_of(study: Study, storage: Path) -> list[Launch]:
-    """Launches of the same trials that no process is running at the moment, oldest first.
+    """Launches with the same trials that are not running now, oldest first.
 
-    Questions and claims of the study may have changed since.
+    The question and the claims of the study may have changed since.
     """
     found = []
     for file in (storage.absolute() / study.name).glob(f"*/{STUDY_FILE}"):
@@ -155,7 +155,7 @@ def _runs_the_same(folder: Path, study: Study) -> bool:
     try:
         return _what_runs(_study_of(folder)) == _what_runs(study)
     except ZotuneError:
-        return False  # a study that cannot be run today
+        return False  # a study that is no longer valid
 
 
 def _what_runs(study: Study) -> dict[str, Any]:
@@ -174,9 +174,9 @@ def extended_launch(
     budget: int | None = None,
     **more: int | None,
 ) -> Iterator[Launch]:
-    """A new launch that goes on from an old one, finished or not, with more to spend.
+    """Create a launch that continues an old one, finished or not, with a larger budget.
 
-    ``best_of`` finds the best run in a launch's folder, and lets that one alone go on.
+    If ``best_of`` is given, it finds the best run of a folder, and only that one is continued.
     """
     from zotune.study.carrying import extended, only_best
 
@@ -219,7 +219,7 @@ def _find(
         if _record(home / wanted).get("state") == FINISHED and not also_finished:
             raise LaunchError(
                 f"launch {wanted} of {study_name} is finished; start a new one, "
-                "or go on from it with --budget or --trials"
+                "or continue it with --budget or --trials"
             )
         return home / wanted
     free = [f for f in folders if not _is_locked(f)]
@@ -240,7 +240,7 @@ def _record(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the launch; the lock goes with the process, however that ends."""
+    """Lock the launch; the lock is released when the process ends, even by a crash."""
     with (folder / LOCK_FILE).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,7 +258,7 @@ def _is_locked(folder: Path) -> bool:
 
 
 def check_storage(launch: Launch) -> None:
-    """Make the launch's folder and write to it, so that a bad path is known before any trial."""
+    """Create the launch's folder and test writing to it, to report bad paths before any trial."""
     if "://" in str(launch.storage) or ":/" in str(launch.storage):
         raise LaunchError(
             f"storage must be a folder, got {launch.storage}; on a cluster, one that all nodes see"
@@ -283,17 +283,17 @@ def check_storage(launch: Launch) -> None:
 
 
 def kept_checkpoints(study: Study) -> int:
-    """Checkpoints of a trial that Tune keeps."""
+    """The number of checkpoints that Tune keeps per trial."""
     return MANY_KEPT if _checkpoint_bytes(study) <= SMALL else FEW_KEPT
 
 
 def _bytes(study: Study) -> int:
-    """What the checkpoints may take; for a moment there is one more than Tune keeps."""
+    """Maximum bytes of all checkpoints; Tune briefly has one more than it keeps."""
     return SPARE + study.size * (kept_checkpoints(study) + 1) * _checkpoint_bytes(study)
 
 
 def _checkpoint_bytes(study: Study) -> int:
-    """What a checkpoint takes: weights; or x, the best x and an average, a replicate."""
+    """Bytes of a checkpoint: the weights, or x, best x and an average for each replicate."""
     settings = PROBLEMS[study.problem["name"]].settings_of(study.problem)
     if settings is not None:
         return int(settings.checkpoint_bytes)

@@ -1,4 +1,4 @@
-"""What is shown while a study runs: one live table, or plain lines."""
+"""The display while a study runs: a live table, or plain lines."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REFRESH = 0.25
-"""Seconds between two looks at the trials."""
+"""Seconds between two updates."""
 LINE_EVERY = 10.0
-"""Seconds between two lines where nothing has ended."""
+"""Seconds between two lines if no trial has ended."""
 COUNTS, LONG = 0.05, 60.0
-"""The part of what was to be done, or the seconds, after which time left is estimated."""
+"""The remaining time is estimated after this share of the work, or this many seconds."""
 MOST_BESTS = 3
-"""Instances of the problem whose best is told."""
+"""Maximum number of problem instances whose best result is shown."""
 
 
 class Display(Protocol):
     """Something that shows snapshots."""
 
     def show(self, snapshot: Snapshot) -> None:
-        """Show how far the study is."""
+        """Show the progress of the study."""
 
     def close(self) -> None:
-        """Show nothing more."""
+        """End the display."""
 
 
 current: ContextVar[Display | None] = ContextVar("zotune-display", default=None)
-"""Where the Progress callback of this process shows its snapshots."""
+"""The display of the Progress callback in this process."""
 
 
 class _Clock:
-    """Time that has passed, and what is left of it by the share that is done."""
+    """Elapsed time, and an estimate of the remaining time."""
 
     def __init__(self) -> None:
         self.start = monotonic()
@@ -50,10 +50,10 @@ class _Clock:
         return monotonic() - self.start
 
     def left(self, share: float) -> float | None:
-        """Seconds, at the pace since the first snapshot; a resumed launch starts half done.
+        """Remaining seconds at the pace since the first snapshot (of a resumed launch, too).
 
-        None until the pace means something: a part of the work that counts is done, or two reports
-        have come in a time beside which the start of the workers is short.
+        None until the pace is meaningful: ``COUNTS`` of the work is done, or two reports have come
+        and ``LONG`` seconds have passed, compared with which the start of the workers is short.
         """
         now = self.passed
         if self._first is None:
@@ -81,7 +81,7 @@ class LiveTable:
         self._live.update(self._table(snapshot), refresh=True)
 
     def close(self) -> None:
-        """Wipe the table; the summary takes its place."""
+        """Remove the table; the summary replaces it."""
         self._live.stop()
 
     def _table(self, now: Snapshot) -> Table:
@@ -98,7 +98,7 @@ class LiveTable:
 
 
 class Lines:
-    """A line for every trial that ends, and now and then how far the study is."""
+    """A line for every trial that ends, and regular progress lines."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console, self._clock = console, _Clock()
@@ -106,7 +106,7 @@ class Lines:
         self._console.print(title, soft_wrap=True, highlight=False, markup=False)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Say what has ended."""
+        """Print lines for trials that have ended, or the progress."""
         new = [line for trial, line in snapshot.ended.items() if trial not in self._said]
         left = self._clock.left(snapshot.share)
         if not new and monotonic() - self._last < LINE_EVERY:
@@ -120,7 +120,7 @@ class Lines:
             self._console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Nothing to wipe."""
+        """Does nothing."""
 
 
 def _counts(now: Snapshot) -> str:
@@ -129,7 +129,7 @@ def _counts(now: Snapshot) -> str:
 
 
 def _best(now: Snapshot) -> str:
-    """The best final value, or what is known before the first trial has ended."""
+    """The best final value; before the first trial has ended, the lowest loss so far."""
     if now.bests:
         return f"best final {now.measure} {_told(now.bests)}"
     return f"lowest loss so far {_told(now.lowest) or 'not known yet'}"
@@ -146,7 +146,7 @@ def _remaining(left: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for a person."""
+    """Seconds in readable form."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""Studies: one question, a problem, a budget and a space, run by Ray Tune."""
+"""The class ``Study``, and ``load_study``."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from zotune.study.result_grid import StudyResults
 
 STORAGE = "results"
-"""Where launches go unless told otherwise."""
+"""Default folder of launches."""
 
 
 class Skipped(NamedTuple):
-    """A combination of the grid that no run can have, and why."""
+    """An infeasible combination of the grid, and the reason."""
 
     point: Point
     reason: str
@@ -61,7 +61,7 @@ class Skipped(NamedTuple):
 
 
 class Study(Shape):
-    """A study, checked whole: what is wrong with it is told at once, before Ray starts.
+    """A study, fully validated: all errors are reported at once, before Ray starts.
 
     The keys are those of a study file. In Python::
 
@@ -85,28 +85,28 @@ class Study(Shape):
 
     @classmethod
     def of(cls, shape: Shape) -> Study:
-        """A study whose keys have the right shape, and which may still be impossible."""
+        """A study from keys of the right types, without further validation."""
         return cls.model_construct(_fields_set=shape.model_fields_set, **shape.__dict__)
 
     @property
     def lost_claims(self) -> tuple[str, ...]:
-        """Names of claims of the file that ``--set`` has made meaningless."""
+        """Names of claims of the file that no longer apply after ``--set``."""
         return self._lost_claims
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Study:
-        """A study from the mapping that a file would hold."""
+        """A study from a mapping as in a study file."""
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The mapping that a file would hold, without what was left out."""
+        """The mapping as in a study file, without keys that were left out."""
         return self.model_dump(exclude_unset=True)
 
     def to_yaml(self, *, complete: bool = False) -> str:
-        """The study as a file.
+        """The text of a study file.
 
         Args:
-            complete: with every key that decides what runs, also where it has its default.
+            complete: include all keys that affect the runs, even those with default values.
         """
         said = {"claims", "tuning"}
         whole = self.model_dump(exclude=said) if complete else {}
@@ -115,12 +115,12 @@ class Study(Shape):
 
     @cached_property
     def axes(self) -> dict[str, Axis]:
-        """Values of every key of the space."""
+        """The values or distributions of every key of the space."""
         return {key: self._axis(key, written) for key, written in self.space.items()}
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What all trials share."""
+        """The configuration shared by all trials."""
         shared = {"problem", "budget", "count", "replicates", "seed", "points"}
         given = self.model_dump(include=shared)
         given |= {"problem": located(self.problem), "report_every": self.reports_at}
@@ -130,20 +130,20 @@ class Study(Shape):
         if self.resources.workers:
             given["workers"] = self.resources.workers
         named = {key: Config.model_fields[key].default for key in COMPARED}
-        if {"eta", "L"} & {*self.fixed, *self.space}:  # which say what the step is
+        if {"eta", "L"} & {*self.fixed, *self.space}:  # these imply the step rule
             del named["step"]
         return place(named | given, fixed)
 
     @property
     def reports_at(self) -> int:
-        """Spent budget between two reports of a trial; in a race the first share."""
+        """Spent budget between two reports of a trial; in a race the size of the first rung."""
         if self.search.algorithm == RACE and self.report_every is None:
             return plan_of_race(self).every
         return parse_config({"budget": self.budget, "report_every": self.report_every}).reports_at
 
     @cached_property
     def trials(self) -> list[Point]:
-        """The points of a grid or a random search, in order; Optuna chooses its own."""
+        """The points of a grid or a random search, in order; Optuna generates its own."""
         points = self.partition[0]
         if self.search.algorithm == RANDOM or (self.search.algorithm == RACE and self.sampled):
             points = list(self._drawn(points))
@@ -155,7 +155,7 @@ class Study(Shape):
 
     @property
     def skipped(self) -> list[Skipped]:
-        """Combinations of the grid that dimension or budget do not allow."""
+        """Combinations of the grid that are infeasible for the dimension or the budget."""
         return self.partition[1]
 
     @property
@@ -165,13 +165,13 @@ class Study(Shape):
 
     @property
     def most_workers(self) -> int:
-        """The most evaluation workers that a trial has."""
+        """Maximum number of evaluation workers of a trial."""
         axis = self.axes.get("workers", [self.config.get("workers", 0)])
         return int(max(axis.ends if isinstance(axis, Distribution) else axis))
 
     @property
     def largest_step(self) -> int:
-        """The most that one step of any trial takes from the budget."""
+        """Maximum cost of one step of any trial."""
         return max(_cost(c) for p in self.partition[0] for c in self.extremes(p))
 
     def configuration(self, point: Mapping[str, Any]) -> Config:
@@ -179,7 +179,7 @@ class Study(Shape):
         return parse_config(place(self.config, point))
 
     def smoke(self) -> Study:
-        """The same study at a size that takes seconds."""
+        """The same study at a reduced size that runs in seconds."""
         from zotune.study.smoke import smoked
 
         return Study(**smoked(self))
@@ -196,11 +196,11 @@ class Study(Shape):
         """An unfitted ``tune.Tuner`` for the study, to change and fit in ``zotune.local_ray()``.
 
         Args:
-            storage_path: trials go to ``<storage_path>/<study>/<name>/``.
-            name: of the launch; a new one unless given.
-            callbacks: Tune callbacks; they see results before Tune's own loggers.
-            trainable: ``zotune.ZOTrainable`` unless given.
-            tune_config: further options of ``tune.TuneConfig``, before all others.
+            storage_path: trials are stored in ``<storage_path>/<study>/<name>/``.
+            name: name of the launch; default: a new one.
+            callbacks: Tune callbacks, called before Tune's own loggers.
+            trainable: the trainable; default: ``zotune.ZOTrainable``.
+            tune_config: further options of ``tune.TuneConfig``, which take precedence.
         """
         from zotune.study.tuning import build_tuner
 
@@ -223,18 +223,18 @@ class Study(Shape):
     ) -> StudyResults:
         """Run the study to its end, in its own launch folder, and return Tune's results.
 
-        They are a ``tune.ResultGrid`` with ``.best``, ``.runs`` and ``.plot()``.
+        The results are a ``tune.ResultGrid`` with ``.best``, ``.runs`` and ``.plot()``.
 
-        Ctrl-C stops the trials and returns what there is. So do SIGTERM and a closed terminal, but
-        they raise KeyboardInterrupt when everything is saved: the process was asked to end.
+        Ctrl-C stops the trials and returns the results so far. SIGTERM and a closed terminal also
+        stop the trials, but raise KeyboardInterrupt once everything is saved.
 
         Args:
-            tracking_uri: the MLflow store that the curves go to; ``MLFLOW_TRACKING_URI``, else
-                ``mlflow.db`` in this folder, unless given. ``"none"``: nowhere.
-            storage_path: the launch goes to ``<storage_path>/<study>/<launch>/``.
-            callbacks: Tune callbacks of yours.
-            address: of a running Ray cluster; this machine unless given, or the Ray of this
-                process if it has one.
+            tracking_uri: the MLflow store for the curves; default: ``MLFLOW_TRACKING_URI``, else
+                ``mlflow.db`` in this folder. ``"none"`` disables recording.
+            storage_path: the launch is stored in ``<storage_path>/<study>/<launch>/``.
+            callbacks: additional Tune callbacks.
+            address: address of a running Ray cluster; default: the Ray of this process if it has
+                one, else this machine.
         """
         from zotune.study.launch import new_launch
         from zotune.study.result_grid import of_study
@@ -244,7 +244,7 @@ class Study(Shape):
             yield from callbacks
             yield from curves(self, tracking_uri)
 
-        store_of(tracking_uri)  # one that cannot be is refused before anything is written
+        store_of(tracking_uri)  # raises for an invalid store before anything is written
         with new_launch(self, Path(storage_path)) as launch:
             launch = with_store(launch, tracking_uri)
             outcome = run_launch(launch, callbacks=watching(), address=address)
@@ -267,11 +267,11 @@ class Study(Shape):
 
     @cached_property
     def sampled(self) -> dict[str, Distribution]:
-        """Keys of the space that are drawn."""
+        """Keys of the space that are distributions."""
         return {key: axis for key, axis in self.axes.items() if isinstance(axis, Distribution)}
 
     def extremes(self, point: Point) -> Iterator[Config]:
-        """Configurations that stand for all that can be drawn beside a point of the grid."""
+        """Configurations at a grid point with the extreme values of all distributions."""
         ends = {
             key: sampler.ends if key in DECISIVE else sampler.ends[:1]
             for key, sampler in self.sampled.items()
@@ -280,7 +280,7 @@ class Study(Shape):
 
     @cached_property
     def partition(self) -> tuple[list[Point], list[Skipped]]:
-        """Points of the grid that can be run, and those that cannot."""
+        """Feasible and infeasible points of the grid."""
         kept, skipped = [], []
         for point in combinations(self.grid):
             reason = pair_problem(point) or self._block_problem(point)
@@ -291,12 +291,12 @@ class Study(Shape):
         return kept, skipped
 
     def _block_problem(self, point: Point) -> str | None:
-        """Why nothing that can be drawn beside a point can be run; None if something can."""
+        """Why no draw at a grid point is feasible; None if some draw is."""
         reasons = [block_problem(config) for config in self.extremes(point)]
         return reasons[0] if all(reasons) else None
 
     def _drawn(self, points: list[Point]) -> Iterator[Point]:
-        """Points of a random search: the grid in turn, every turn with draws of its own."""
+        """Points of a random search: repeated passes over the grid, with new draws each time."""
         rng = np.random.default_rng([self.seed % 2**64, *self.name.encode()])
         drawn: Point = {}
         for at in range(self.search.trials or 0):
@@ -306,13 +306,13 @@ class Study(Shape):
 
 
 COMPARED = ("estimator", "directions", "difference", "step", "q", "update")
-"""Settings that every trial names, also where they have their defaults."""
+"""Settings that every trial states, even if they have default values."""
 DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "problem.dim")
-"""Settings on which it depends whether a run is possible."""
+"""Settings that determine whether a run is feasible."""
 
 
 def _cost(config: Config) -> int:
-    """The most that one step takes; the descent that chooses everything measures whole blocks."""
+    """Maximum cost of one step; for the automatic descent the cost of a full block."""
     if resolved(config).chooses:
         return min(config.budget, 2 * dimension(config.problem))
     return step_cost(config)
@@ -324,7 +324,7 @@ def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Stu
     Args:
         name_or_path: such as ``"strongly-convex"``, or the path of a ``.yaml`` file.
         settings: changes as on the command line: ``["budget=500", "space.q=[1,10]"]``. Claims
-            that a changed study no longer decides are left out.
+            that no longer apply after the changes are left out.
 
     >>> load_study("strongly-convex").budget
     20000
@@ -334,7 +334,7 @@ def load_study(name_or_path: str | Path, *, settings: Iterable[str] = ()) -> Stu
 
 
 def _checked(document: Document, written: Document | None = None) -> Study:
-    """The study of a document; what is wrong is told, but for claims lost since it was written."""
+    """The study of a document; raises all errors, except claims that ``--set`` has invalidated."""
     from zotune.study.checks import examined
 
     study, found = examined(document.data)
@@ -349,7 +349,7 @@ def _checked(document: Document, written: Document | None = None) -> Study:
 def _only_lost_claims(
     found: Iterable[Complaint], document: Document, written: Document | None
 ) -> bool:
-    """Whether ``--set`` has changed the study, and its claims, unchanged, are all that suffers."""
+    """Whether all complaints are about unchanged claims of a study changed by ``--set``."""
     if written is None or written.data == document.data:
         return False
     same = written.data.get("claims") == document.data.get("claims")
@@ -357,7 +357,7 @@ def _only_lost_claims(
 
 
 def _without_claims(study: Study, lost: Collection[Path_]) -> Study:
-    """The study without claims that ``--set`` has made meaningless, such as a q that is gone."""
+    """The study without claims invalidated by ``--set``, such as one about a removed q."""
     gone = [
         claim
         for at, claim in enumerate(study.claims)

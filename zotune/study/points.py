@@ -1,4 +1,4 @@
-"""The points of a study's space: grids, samplers, and the combinations that cannot be run."""
+"""The points of a study's space: grids, distributions, and infeasible combinations."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Point = dict[str, Any]
 """One value for every key of the space."""
 
 MOST = 10_000
-"""Combinations that a grid may have."""
+"""Maximum number of combinations of a grid."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution over the values of one key, as a study file writes it.
+    """A distribution over the values of one key, as written in a study file.
 
     ``[low, high]`` includes both ends, for whole numbers too.
     """
@@ -43,7 +43,7 @@ class Distribution:
 
     @property
     def ends(self) -> list[Any]:
-        """Values that stand for all: every choice, or both ends."""
+        """All choices, or both ends of the range."""
         return list(self.values)
 
     def draw(self, rng: np.random.Generator) -> Any:
@@ -60,7 +60,7 @@ class Distribution:
         return min(high, int(math.exp(rng.uniform(math.log(low), math.log(high + 1)))))
 
     def domain(self) -> Any:
-        """The same for Ray Tune, whose whole numbers end before their end."""
+        """The same for Ray Tune, whose integer ranges exclude the upper end."""
         from ray import tune
 
         if self.kind == "choice":
@@ -78,7 +78,7 @@ Axis = list[Any] | Distribution
 
 
 def parse_axis(key: str, written: Any) -> Axis:
-    """What a study file says about one key of the space, or what is wrong with it."""
+    """Parse one key of the space; raises an error if it is invalid."""
     if isinstance(written, Distribution):
         return written
     if isinstance(written, list | tuple):
@@ -143,7 +143,7 @@ def size(axes: Mapping[str, Sequence[Any]]) -> int:
 
 
 def pair_problem(point: Mapping[str, Any]) -> str | None:
-    """Why a searched step does not exist for a searched update; None if it does."""
+    """Why a step rule does not support an update; None if it does."""
     step, update = point.get("step"), str(point.get("update"))
     if step == THEORY and update in UPDATES and not UPDATES[update].linear:
         return f"there is no theory of the step of {update}"
@@ -151,7 +151,7 @@ def pair_problem(point: Mapping[str, Any]) -> str | None:
 
 
 def block_problem(config: Config) -> str | None:
-    """Why no run can have blocks of this size: the dimension, or the budget; None if it can."""
+    """Why blocks of this size are infeasible (dimension or budget); None if they are feasible."""
     dim, config = dimension(config.problem), resolved(config)
     if config.chooses:
         return None
@@ -170,7 +170,7 @@ def block_problem(config: Config) -> str | None:
 
 
 def check_step(config: Config) -> None:
-    """Refuse a step rule that lacks what it needs."""
+    """Raise an error if a step rule lacks a required setting."""
     dim, config = dimension(config.problem), resolved(config)
     if config.chooses:
         return
@@ -189,7 +189,7 @@ def check_step(config: Config) -> None:
 
 
 def resolved(config: Config) -> Config:
-    """The configuration as a run of it has it, with a choice in place of ``auto``."""
+    """The configuration with every ``auto`` resolved."""
     if AUTO not in (config.estimator, config.q, config.update):
         return config
     dim, batches = dimension(config.problem), over_weights(config.problem)
@@ -197,19 +197,19 @@ def resolved(config: Config) -> Config:
 
 
 def step_cost(config: Config) -> int:
-    """The most that one step along a block of directions takes from a replicate's budget."""
+    """Maximum cost of one step along a block of directions, per replicate."""
     config = resolved(config)
     budget = Budget(config.budget, config.count, get_difference(config.difference))
     return min(budget.limit, budget.cost(config.block_rule.most) + STEPS[config.step].most_trials)
 
 
 def over_weights(problem: Mapping[str, Any]) -> bool:
-    """Whether a problem is one over the weights of a model."""
+    """Whether a problem is over the weights of a model."""
     return PROBLEMS[problem["name"]].weights
 
 
 def dimension(problem: Mapping[str, Any]) -> int:
-    """d of a problem's mapping; only a problem without that option is built for it."""
+    """d of a problem's mapping; the problem is built only if it has no option ``dim``."""
     entry = PROBLEMS[problem["name"]]
     settings = entry.settings_of(problem)
     if settings is not None:
@@ -220,7 +220,7 @@ def dimension(problem: Mapping[str, Any]) -> int:
 
 
 def knows_smoothness(problem: Mapping[str, Any]) -> bool:
-    """Whether a problem states its L; it is built for that, unless it is a model."""
+    """Whether a problem knows its L; the problem is built to find out, unless it is a model."""
     return not over_weights(problem) and _smooth(json.dumps(problem, sort_keys=True))
 
 
@@ -235,7 +235,7 @@ def _built_dimension(problem: str) -> int:
 
 
 def located(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's mapping with paths that mean the same in every process."""
+    """A problem's mapping with absolute paths."""
     settings = PROBLEMS[problem["name"]].settings_of(problem)
     if settings is None:
         return dict(problem)

@@ -1,4 +1,4 @@
-"""Shows how far a study is, wherever this process shows such things."""
+"""The Tune callback that updates the display of a running study."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zotune.study.snapshot import OVER, Watch
 
 
 class Progress(Callback):
-    """Tells the display of this process how far the trials are; says nothing without one.
+    """Updates the display of this process with the progress of the trials, if there is one.
 
-    ``zotune run`` adds it. It holds nothing that a restored Tuner could miss.
+    ``zotune run`` adds it. It has no state that a restored Tuner would have to save.
     """
 
     _total = 0
@@ -30,19 +30,19 @@ class Progress(Callback):
         total_num_samples: int | None = None,
         **info: Any,
     ) -> None:
-        """Note how many trials there will be."""
+        """Store the number of trials."""
         self._total, self._watch = total_num_samples or 0, Watch()
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Show the trials, a few times a second at most."""
-        # The newest first: most of the others have ended.
+        """Update the display, at most a few times per second."""
+        # Newest first, because most older trials have ended.
         self._over = all(trial.status in OVER for trial in reversed(trials))
         if monotonic() - self._last >= REFRESH:
             self._show(trials)
             self._last = monotonic()
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Show the trials a last time; after Ctrl-C they only look as if they had ended."""
+        """Update the display a last time, unless interrupted: trials then only appear ended."""
         if self._over:
             self._show(trials)
 

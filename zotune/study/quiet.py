@@ -1,4 +1,4 @@
-"""Ray without its start-up noise, telemetry and warnings; Optuna without its news."""
+"""Start Ray without start-up messages, telemetry and warnings; silence Optuna's messages."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = [
 
 @contextmanager
 def ray_running(address: str | None = None, *, cpus: int | None = None) -> Iterator[None]:
-    """A connected Ray: the one this process has, a cluster's, or a new one of this machine.
+    """Connect to Ray: that of this process, a cluster, or a new local one.
 
-    A new one accepts only its own processes, and keeps its files from other users.
+    A new one accepts only its own processes, and its files are private to the user.
     """
     with quiet_ray():
         import ray
 
         from zotune.study.reaching import require_cluster
 
-        # Tune's import takes as long as Ray's start, most of which is waiting.
+        # Importing Tune takes as long as starting Ray, which is mostly waiting.
         threading.Thread(target=_import_tune, daemon=True).start()
         cluster = None if ray.is_initialized() else require_cluster(address)
         if cluster is None:
@@ -50,23 +50,23 @@ def ray_running(address: str | None = None, *, cpus: int | None = None) -> Itera
 
 
 def _import_tune() -> None:
-    """Import Ray Tune ahead of time; if that fails, the import that needs it says why."""
+    """Import Ray Tune ahead of time; errors are raised by the later regular import."""
     with suppress(Exception):
         import_module("ray.tune")
 
 
 def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
-    """A Ray of this machine for a Tuner of your own, which no other process can use.
+    """A private local Ray for a Tuner of your own.
 
     Ray's servers listen on all interfaces. This one accepts only processes that have its random
-    token, keeps its files from other users, and joins no cluster that happens to run here. If this
-    process has a Ray already, that one is used as it is.
+    token, keeps its files private to the user, and does not join a cluster running on this machine.
+    If this process is connected to Ray already, that Ray is used.
 
     Args:
-        cpus: that trials may take; all of this machine unless given.
+        cpus: number of CPUs for trials; default: all of this machine.
 
     Returns:
-        A context; Ray ends with it, and the environment is as it was.
+        A context; at its end Ray is stopped and the environment is restored.
 
     >>> with zotune.local_ray(cpus=2):  # doctest: +SKIP
     ...     results = tune.Tuner(zotune.ZOTrainable, param_space=space).fit()
@@ -75,7 +75,7 @@ def local_ray(*, cpus: int | None = None) -> AbstractContextManager[None]:
 
 
 def _joining(cluster: str) -> AbstractContextManager[None]:
-    """The token that a cluster requires; Ray's client and packages have their own ways."""
+    """The token that a cluster requires; Ray's client and packages handle it themselves."""
     from zotune.study.reaching import AUTO
 
     return nullcontext() if cluster == AUTO or "://" in cluster else cluster_token(cluster)
@@ -83,9 +83,9 @@ def _joining(cluster: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def callbacks_uncounted() -> Iterator[None]:
-    """Tune counts callbacks for its telemetry, which is off, and imports MLflow for it: seconds.
+    """Disable Tune's counting of callbacks, which imports MLflow and takes seconds.
 
-    What a later Ray no longer has is passed over.
+    It is for telemetry, which is off. Names that a later Ray no longer has are ignored.
     """
     from ray.air._internal import usage
 
@@ -101,13 +101,13 @@ def callbacks_uncounted() -> Iterator[None]:
 
 
 def answer_kept(wanted: bool) -> AbstractContextManager[object]:
-    """Keep stdout for an answer that a machine reads: Ray prints there which nodes have died."""
+    """Keep stdout for machine-readable output; Ray prints messages about dead nodes there."""
     return redirect_stdout(sys.stderr) if wanted else nullcontext()
 
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Optuna says nothing but warnings; its logger is as it was afterwards."""
+    """Let Optuna log warnings only within the context."""
     from optuna import logging as optuna_logging
 
     level = optuna_logging.get_verbosity()

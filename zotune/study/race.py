@@ -1,4 +1,4 @@
-"""A race as Ray Tune runs it: trials pause at a rung until all have come to it."""
+"""The scheduler of a race: trials pause at a rung until all have reached it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from zotune.study.spending import account_of
 
 
 class Race(FIFOScheduler):
-    """Successive halving that waits for all trials of a rung: speed decides nothing.
+    """Synchronous successive halving: decisions do not depend on the speed of trials.
 
-    The losses at the rungs are kept with what was spent. A resumed race decides from them as
-    before, whatever Tune has forgotten. The winner goes on from the best point of all trials, of
-    which a copy is made before it does.
+    The losses at the rungs are stored in the account, so that a resumed race makes the same
+    decisions even if Tune has lost its state. The winner continues from the best point of all
+    trials, which is copied first.
 
     Args:
-        folder: of the launch.
+        folder: the folder of the launch.
         plan: the rungs.
-        racers: how many trials there will be.
+        racers: the number of trials.
     """
 
     def __init__(self, folder: Path, plan: RacePlan, racers: int) -> None:
@@ -35,10 +35,10 @@ class Race(FIFOScheduler):
         self.folder, self.plan, self.racers = folder, plan, racers
         self._stage = 0
         self._racing: list[str] | None = None
-        """Ids of the trials that are left; all of them at first."""
+        """Ids of the trials that are still in the race; None: all."""
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Pause a trial that has come to its rung."""
+        """Pause a trial that has reached its rung."""
         rung = self._rung(trial)
         if self._stage == len(self.plan.rungs) or result["spent"] < self.plan.rungs[rung]:
             return TrialScheduler.CONTINUE
@@ -47,11 +47,11 @@ class Race(FIFOScheduler):
         return TrialScheduler.PAUSE
 
     def _rung(self, trial: Trial) -> int:
-        """The rung at which a trial is judged next; ``auto`` is judged at the final one alone."""
+        """The next rung of a trial; for ``auto`` always the final one."""
         return self._stage if self.plan.final is None or not _is_auto(trial) else self.plan.final
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Decide once all have reached the rung; let those that go on run."""
+        """Make the decision once all have reached the rung, then run the survivors."""
         while (losses := self._losses(tune_controller)) is not None:
             self._decide(tune_controller, losses)
         trials = tune_controller.get_trials()
@@ -62,7 +62,7 @@ class Race(FIFOScheduler):
         return next(ready, None)
 
     def _losses(self, controller: Any) -> dict[str, float] | None:
-        """The losses of all that are left, once each has reached the rung and none is running."""
+        """The losses of all remaining trials once each has reached the rung; None before."""
         if self._stage == len(self.plan.rungs):
             return None
         trials = {trial.trial_id: trial for trial in controller.get_trials()}
@@ -81,7 +81,7 @@ class Race(FIFOScheduler):
         return self._racing is None or trial.trial_id in self._racing
 
     def _loss(self, trial: Trial) -> float | None:
-        """The loss at the rung; of a trial that has ended its last one, the worst if it failed."""
+        """The loss at the rung; for a trial that has ended its last loss; infinite if it failed."""
         kept = account_of(self.folder).of(trial.trial_id).rungs
         if self._stage in kept:
             return kept[self._stage]
@@ -99,7 +99,7 @@ class Race(FIFOScheduler):
         return with_head_start(loss, float(row["start_loss"]))
 
     def _waits(self, trial: Trial) -> bool:
-        """Whether a trial has come to its rung and others have not."""
+        """Whether a trial has reached its rung and others have not."""
         ahead = self._stage < len(self.plan.rungs)
         return ahead and self._rung(trial) in account_of(self.folder).of(trial.trial_id).rungs
 
@@ -115,10 +115,10 @@ class Race(FIFOScheduler):
                 controller.stop_trial(trial)
 
     def _send_to_best_point(self, winner: Trial, trials: Iterable[Trial]) -> None:
-        """Let the winner go on from the point with the lowest loss that any trial has seen."""
+        """Let the winner continue from the point with the lowest loss of any trial."""
         account = account_of(self.folder)
         if account.of(winner.trial_id).joins is not None:
-            return  # decided before a kill
+            return  # decided before a crash
         lowest = survivors({t.trial_id: account.of(t.trial_id).best for t in trials}, 1)
         (donor,) = (trial for trial in trials if trial.trial_id == lowest[0])
         file, saved = self.folder / BEST_POINT_FILE, winner.latest_checkpoint_result
@@ -128,12 +128,12 @@ class Race(FIFOScheduler):
 
 
 def _is_auto(trial: Trial) -> bool:
-    """Whether a trial is the run that chooses everything by itself."""
+    """Whether a trial is the automatic descent."""
     return all(trial.config.get(key) == value for key, value in AUTO_SETTINGS.items())
 
 
 def _copied(trial: Trial, file: Path) -> bool:
-    """Keep a trial's newest state in a file, whole; False where it has none."""
+    """Copy a trial's newest state to a file atomically; False if it has none."""
     saved = trial.latest_checkpoint_result
     if saved is None or saved.checkpoint is None:
         return False

@@ -1,13 +1,13 @@
-"""What a race decides: how far configurations run side by side, and which of them go on.
+"""The plan of a race (successive halving): the rungs, and which configurations survive them.
 
-Half of the total is for finding out, in equal parts for each rung: at first all configurations run
-with a small share each, then the better half with twice as much, and so on. The last one has the
+Half of the total budget is for exploration, in equal parts for each rung: first all configurations
+run with a small share each, then the better half with twice as much, and so on. The winner gets the
 other half and everything that was not needed before.
 
-The run that chooses everything by itself (``auto``) measures a whole block before it moves, and
-early rungs would tell nothing of it. It is judged once: the configurations have a quarter of the
-total for finding the best of them, and the best and ``auto`` run to a final rung with another
-quarter. Nothing here knows of Ray: the scheduler and the bench make the same decisions with it.
+The automatic descent (``auto``) measures a whole block before it moves, so early rungs would say
+nothing about it. It is compared once: the configurations use a quarter of the total to find the
+best of them, and the best and ``auto`` run to a final rung with another quarter. This module does
+not depend on Ray; the scheduler and the bench use it to make the same decisions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from zotune.errors import ConfigError
 from zotune.steps import AUTO
 
 EXPLORING = 2
-"""One part in so many of the total is for finding the winner."""
+"""1 / EXPLORING of the total is for finding the winner."""
 HEAD_START = 2.0
-"""How many times as far below its start as ``auto`` a configuration must be to win the final.
+"""Factor by which a configuration's decrease must exceed that of ``auto`` to win the final.
 
-``auto`` measures whole blocks before it moves, and falls faster afterwards.
+``auto`` measures whole blocks before it moves, and decreases faster afterwards.
 """
 AUTO_SETTINGS = dict.fromkeys(CHOICES, AUTO)
-"""Settings of the run that chooses everything by itself."""
+"""Settings of the automatic descent."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class RacePlan:
     every: int
     """Spent budget between two reports; all rungs are multiples of it."""
     rungs: tuple[int, ...]
-    """Spent budgets at which the better half goes on; none where one configuration races alone."""
+    """Spent budgets at which the worse half ends; empty for a single configuration."""
     racing: tuple[int, ...]
     """How many configurations run up to each rung, without ``auto``."""
     auto: int | None = None
-    """What the run that chooses everything may spend; None: it does not race.
+    """The budget of the automatic descent; None: it does not take part.
 
-    It plans with its budget, so this is what the winner has at least.
+    It plans with its whole budget, so this is the least that the winner gets.
     """
 
     @property
@@ -53,7 +53,7 @@ class RacePlan:
         return None if self.auto is None else len(self.rungs) - 1
 
     def kept(self, rung: int) -> int:
-        """How many go on after a rung."""
+        """How many configurations continue after a rung."""
         return self.racing[rung + 1] if rung + 1 < len(self.racing) else 1
 
 
@@ -69,13 +69,13 @@ def plan_race(
     """The rungs for a total, of one replicate.
 
     Args:
-        total: what all configurations together may spend.
-        racers: how many there are.
-        step: the most that one step of any of them takes.
-        first: the most that the first step of any takes, where curvature is probed before it;
-            the first rung comes no earlier. As any other step unless given.
-        every: spent budget between two reports; the first share unless given.
-        auto: whether the run that chooses everything races as well.
+        total: the total budget of all configurations.
+        racers: the number of configurations.
+        step: maximum cost of one step of any of them.
+        first: maximum cost of the first step of any of them, if curvature is probed before it;
+            the first rung is no earlier. Default: ``step``.
+        every: spent budget between two reports; default: the first rung.
+        auto: whether the automatic descent takes part.
 
     >>> plan_race(4800, 8)
     RacePlan(every=100, rungs=(100, 300, 700), racing=(8, 4, 2), auto=None)
@@ -97,10 +97,10 @@ def plan_race(
 
 
 def _halving(total: int, racers: int, step: int, first: int, every: int | None) -> RacePlan:
-    """Rungs with the better half after each, which take half of this total.
+    """Rungs that take half of this total, with half of the configurations dropped at each.
 
-    If first steps take more than their share of it, later rungs get less or are left out, so that
-    more than half of the configurations may be dropped at the first.
+    If first steps cost more than their share, later rungs get less or are left out; then more than
+    half of the configurations may be dropped at the first rung.
     """
     racing = _racing(racers)
     if not racing:
@@ -111,7 +111,7 @@ def _halving(total: int, racers: int, step: int, first: int, every: int | None) 
     at = every * max(1, share // racers // every)
     at = every * -(-max(at, first) // every)
     left, later = exploring - racers * at, list(racing[1:])
-    while later and left // len(later) < later[0] * every:  # first steps have taken its part
+    while later and left // len(later) < later[0] * every:  # too little is left for this rung
         del later[0]
     rungs = [at]
     for running in later:
@@ -141,16 +141,16 @@ def _racing(racers: int) -> tuple[int, ...]:
 
 
 def _cost(plan: RacePlan) -> int:
-    """What all configurations spend up to the last rung, steps past a rung not counted."""
+    """Total budget up to the last rung, without steps that go past a rung."""
     before = (0, *plan.rungs[:-1])
     shares = (at - earlier for at, earlier in zip(plan.rungs, before, strict=False))
     return sum(n * share for n, share in zip(plan.racing, shares, strict=True))
 
 
 def survivors(losses: Mapping[str, float], kept: int) -> list[str]:
-    """The configurations with the lowest losses, in the order of their names where equal.
+    """The configurations with the lowest losses; ties are broken by name.
 
-    Who was faster does not matter, nor in which order they reported.
+    The result does not depend on the speed of trials or the order of reports.
 
     >>> survivors({"c": 1.0, "a": float("nan"), "b": 1.0, "d": 0.5}, 2)
     ['d', 'b']

@@ -1,4 +1,4 @@
-"""Whether a Ray cluster answers at an address and lets us in; Ray itself would try for a minute."""
+"""Check quickly that a Ray cluster answers at an address; Ray itself would retry for a minute."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zotune.study.launch import LaunchError
 
 LOCAL, AUTO = "local", "auto"
 CLIENT, CLIENT_PORT = "ray", 10001
-"""The kind of address that Ray's client has, and the port of its server unless told."""
+"""The scheme of addresses of Ray's client, and the default port of its server."""
 WITHIN = 5.0
-"""Seconds in which a machine that is there takes a connection."""
+"""Connection timeout in seconds."""
 
 
 def require_cluster(address: str | None) -> str | None:
-    """The cluster at an address, which answers and accepts the user's token; None: this machine.
+    """Check that a cluster answers and accepts our token; return its address, None: this machine.
 
     Args:
         address: ``host:port`` of a head node; ``ray://host:port`` of a client's server; ``auto``
@@ -29,7 +29,7 @@ def require_cluster(address: str | None) -> str | None:
         return found
     kind, _, place = found.rpartition("://")
     if kind not in ("", CLIENT, "http", "https") and find_spec(kind.partition(".")[0]):
-        return found  # a package's own way to its clusters
+        return found  # a scheme that another package handles
     host, colon, port = place.rpartition(":")
     if kind == CLIENT and not colon:
         host, port = place, str(CLIENT_PORT)
@@ -42,9 +42,9 @@ def require_cluster(address: str | None) -> str | None:
 
 
 def _found_by_ray() -> str:
-    """What auto stands for: RAY_ADDRESS, or a cluster that was started on this machine.
+    """The address for ``auto``: RAY_ADDRESS, or a cluster that was started on this machine.
 
-    Still ``auto`` where Ray hides how it finds one.
+    Returns ``auto`` itself if Ray's API for finding one has changed.
     """
     try:
         from ray._private.services import get_ray_address_from_environment
@@ -68,7 +68,7 @@ def _require_answer(address: str, host: str, port: int, *, is_head: bool) -> Non
     except OSError as error:
         why = error.strerror or str(error)
     except UnicodeError:
-        why = "this can be no name of a host"
+        why = "this is not a valid host name"
     raise LaunchError(
         f"no Ray cluster answers at {address}: {why}; "
         "check --address, or leave it out to use this machine"

@@ -1,4 +1,4 @@
-"""How far a trial goes before its next report: what it has to reserve of a study's total."""
+"""The budget that a trial has to reserve from a study's total before its next report."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from zotune.tune.trainables import plain
 
 
 def settings_of(shared: Mapping[str, Any], trial_config: Mapping[str, Any]) -> Config:
-    """The configuration of a trial as Tune has it."""
+    """The complete configuration of a Tune trial."""
     merged = {**shared, **trial_config}
     known = {key: value for key, value in merged.items() if key in Config.model_fields}
     return parse_config(plain(known))
 
 
 def identity_of(config: Config) -> str:
-    """A short name for what a run does, whatever its budget."""
+    """A hash of a configuration without its budget."""
     return hashlib.sha256(config.identity.encode()).hexdigest()[:16]
 
 
 def step_cost(config: Config) -> int:
-    """The most that one step of a replicate takes from its budget.
+    """Maximum cost of one step of a replicate.
 
-    A run that chooses everything by itself plans with its whole budget, and takes it whole.
+    The automatic descent plans with its whole budget, so the whole budget counts as one step.
     """
     return config.budget if config.chooses else points.step_cost(config)
 
 
 def first_cost(config: Config, *, knows_smoothness: bool) -> int:
-    """The most that a replicate has spent after its first step.
+    """Maximum spent budget of a replicate after its first step.
 
-    Curvature is probed before it where the step needs L and the problem does not know its own.
+    Curvature is probed before it if the step needs L and the problem does not know it.
     """
     return reach(config.model_copy(update={"report_every": 1}), fresh=not knows_smoothness)
 
@@ -48,16 +48,16 @@ def _is_even(config: Config) -> bool:
 
 
 def takes_rest(config: Config) -> bool:
-    """Whether a trial can be told to end short of its next report, and all replicates with it."""
+    """Whether a trial, with all of its replicates, can end before its next report."""
     return not config.chooses and (_is_even(config) or config.replicates == 1)
 
 
 def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:
-    """The most that a replicate has spent at its next report.
+    """Maximum spent budget of a replicate at its next report.
 
     Args:
-        config: of the trial.
-        spent: by now.
+        config: the configuration of the trial.
+        spent: the spent budget now.
         fresh: whether curvature may be probed first, as at the start.
 
     >>> plain = {"estimator": "avg", "q": 4, "update": "sgd", "L": 1, "count": "directions"}
@@ -86,24 +86,24 @@ def _end(config: Config, spent: int) -> int:
 
 
 def upto(config: Config, position: int, *, fresh: bool = False) -> int:
-    """The same as positions of all replicates together."""
+    """The same as a position, the sum over all replicates."""
     return reach(config, position // config.replicates, fresh=fresh) * config.replicates
 
 
 def reserve_next(
     account: Account, trial: str, config: Config, position: int, *, fresh: bool = False
 ) -> bool:
-    """Reserve up to a trial's next report, or all that is left if one step fits into it.
+    """Reserve the budget up to a trial's next report, or the rest if it covers one step.
 
     Args:
-        account: of the launch.
+        account: the account of the launch.
         trial: its id.
-        config: of the trial.
-        position: where the trial is.
+        config: its configuration.
+        position: its current position.
         fresh: whether curvature may be probed first.
 
     Returns:
-        Whether the trial may spend something from there.
+        Whether the trial may continue.
     """
     entry = account.of(trial)
     if account.reserve(trial, upto(config, position, fresh=fresh)):

@@ -1,4 +1,4 @@
-"""The results of a study: Tune's, which can also show themselves."""
+"""The results of a study: Tune's ``ResultGrid`` with runs and plots."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class StudyResults(ResultGrid):
 
 
 def of_study(results: ResultGrid) -> StudyResults:
-    """Tune's results with what a study adds; made as Tune makes its own."""
+    """Convert Tune's results to those of a study."""
     return StudyResults(results._experiment_analysis)

@@ -1,4 +1,4 @@
-"""Running a launch, from its start or from where it was left, until it ends or is interrupted."""
+"""Run or resume a launch until it ends or is interrupted."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from zotune.study.model import Study
 
 STATE = "experiment_state-"
-"""How the names of Tune's state files begin; the time of a session follows."""
+"""Prefix of Tune's state files; followed by the time of the session."""
 DISABLE_TUNES_HANDLER = "TUNE_DISABLE_SIGINT_HANDLER"
 STORE = "tracking_uri"
-"""The note of a launch that names its store, without credentials; spools have it as well."""
+"""Key in the records of launches and spools: the address of the store, without credentials."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a launch."""
+    """The outcome of a launch."""
 
     launch: Launch
     results: tune.ResultGrid
     interrupted: bool
     seconds: float
-    """Wall time of the trials, without Ray's own start."""
+    """Wall time of the trials, without the start of Ray."""
     signal: int = 0
     """The signal that interrupted it; 0 for none."""
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Let the first Ctrl-C end Tune's loop with its state saved, and the second end everything.
+    """Let the first Ctrl-C end Tune's loop with its state saved, and the second abort everything.
 
-    SIGTERM and a closed terminal count as the first Ctrl-C, however often they come. Tune's own
-    handler cannot be asked whether it was called. Tune listens to SIGUSR1 in the same way, so our
-    handler calls that one; before Tune listens, any of the signals raises KeyboardInterrupt.
+    SIGTERM and a closed terminal count as the first Ctrl-C, even if repeated. Tune's own handler
+    for Ctrl-C does not show whether it was called. Tune handles SIGUSR1 in the same way, so our
+    handler calls that one; before Tune has installed it, all signals raise KeyboardInterrupt.
     """
     noted = Interrupt()
     if threading.current_thread() is not threading.main_thread():
@@ -82,14 +82,14 @@ def interruptible() -> Iterator[Interrupt]:
 
 
 def store_of(tracking_uri: str | None) -> str | None:
-    """The full address of the MLflow store, or None for none; a malformed one is refused."""
+    """The full address of the MLflow store; None for none. Raises an error if it is malformed."""
     from zotune.callbacks.stores import resolve_uri
 
     return None if tracking_uri == NOWHERE else resolve_uri(tracking_uri)
 
 
 def with_store(launch: Launch, given: str | None) -> Launch:
-    """The launch with its store written down; one that goes on in another is refused."""
+    """The launch with its store in the record; raises an error if it had another store before."""
     from zotune.callbacks.stores import remember, without_credentials
 
     store = store_of(given)
@@ -100,7 +100,7 @@ def with_store(launch: Launch, given: str | None) -> Launch:
         return launch.record(launch.state, **{STORE: kept})
     if kept not in (None, bare) and not before:
         raise LaunchError(
-            f"launch {launch.id} is recorded in {kept}, and cannot go on in {bare}; "
+            f"launch {launch.id} is recorded in {kept}, and cannot continue in {bare}; "
             "leave out --tracking-uri, or start a new launch"
         )
     if store is not None:
@@ -109,7 +109,7 @@ def with_store(launch: Launch, given: str | None) -> Launch:
 
 
 def _started_with(folder: Path) -> str | None:
-    """The store that a launch was started with; None where it has not been written down."""
+    """The store that a launch was started with; None if it is not in the record."""
     from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 
     files = [folder / LAUNCH_FILE, *(spool / ABOUT for spool in find_spools(folder / FOLDER))]
@@ -126,7 +126,7 @@ def known_store(launch: Launch) -> str:
 def curves(
     study: Study, tracking_uri: str | None, *, system_metrics: bool | None = None
 ) -> list[tune.Callback]:
-    """What records a launch in MLflow; with the load of this machine, if that is asked for."""
+    """The callback that records a launch in MLflow, optionally with this machine's load."""
     from zotune.callbacks import MLflowCurves
 
     store = store_of(tracking_uri)
@@ -146,14 +146,14 @@ def run_launch(
     address: str | None = None,
     resume: bool = False,
 ) -> Outcome:
-    """Run a launch to its end, and write down what became of it.
+    """Run a launch to its end, and record the outcome.
 
     Args:
-        launch: held by this process.
-        callbacks: Tune callbacks, asked for when Ray has been started; a resumed launch has those
-            it was started with.
-        address: of a running cluster; this machine, or the Ray of this process, unless given.
-        resume: continue where it was left.
+        launch: the launch, locked by this process.
+        callbacks: returns Tune callbacks, called after Ray has started; a resumed launch keeps its
+            original callbacks.
+        address: address of a running cluster; default: the Ray of this process, or this machine.
+        resume: continue an interrupted launch.
     """
     try:
         with interruptible() as interrupt, prepared(_store(launch)), ray_running(address):
@@ -163,7 +163,7 @@ def run_launch(
             with callbacks_uncounted(), environment_shared():
                 results = tuner.fit()
             seconds, stopped = monotonic() - start, interrupt.number
-    except (KeyboardInterrupt, SystemExit):  # the latter by Ray, of a SIGTERM while it starts
+    except (KeyboardInterrupt, SystemExit):  # Ray raises SystemExit at SIGTERM while it starts
         launch.record(INTERRUPTED)
         raise KeyboardInterrupt from None
     launch = launch.record(INTERRUPTED if stopped else FINISHED, failed=len(results.errors))
@@ -171,7 +171,7 @@ def run_launch(
 
 
 def _store(launch: Launch) -> str | None:
-    """The store that a launch is recorded in; None where there is none, or none is known yet."""
+    """The store that a launch is recorded in; None if there is none, or not known yet."""
     return store_of(known_store(launch)) if STORE in launch.notes else None
 
 
@@ -185,7 +185,7 @@ def _tuner(launch: Launch, callbacks: Iterable[Any], resume: bool) -> tune.Tuner
     restored = _restored(launch, known) if resume else None
     if restored is not None:
         return restored
-    # and those in its own folder, of trials that are not in what Tune has saved
+    # also checkpoints in its own folder, of trials that are missing in Tune's saved state
     known |= carried(launch.folder, launch.study)
     return build_tuner(
         launch.study,
@@ -198,7 +198,7 @@ def _tuner(launch: Launch, callbacks: Iterable[Any], resume: bool) -> tune.Tuner
 
 
 def _check_resources(launch: Launch) -> None:
-    """Refuse trials that no machine can hold; Tune would wait for one for ever."""
+    """Raise an error if no machine has the resources of a trial; Tune would wait for ever."""
     import ray
 
     known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -209,7 +209,7 @@ def _check_resources(launch: Launch) -> None:
 
 
 def _carried(launch: Launch) -> dict[str, str]:
-    """Checkpoints of the launch that this one goes on from."""
+    """Checkpoints of the launch that this one continues."""
     from zotune.study.carrying import carried
 
     before = launch.notes.get(CONTINUES)
@@ -217,7 +217,7 @@ def _carried(launch: Launch) -> dict[str, str]:
 
 
 def _spent_before(launch: Launch) -> int:
-    """What the launch that this one goes on from has spent of the total, with all before it."""
+    """Budget spent by the launch that this one continues, and by all before it."""
     earlier = launch.notes.get(CONTINUES)
     if earlier is None:
         return 0
@@ -226,7 +226,7 @@ def _spent_before(launch: Launch) -> int:
 
 
 def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
-    """The Tuner as it was saved; None where the launch was killed before Tune saved any trial."""
+    """The saved Tuner; None if the launch was killed before Tune saved any trial."""
     from ray import tune
 
     from zotune.study.spending import open_account
@@ -252,7 +252,7 @@ def _has_trials(folder: Path) -> bool:
 
 
 def _set_aside(state: Path) -> None:
-    """Rename all that a session has saved: its searcher knows trials that older states lack."""
+    """Rename all files of a session, as its searcher knows trials that older states lack."""
     session = state.stem.removeprefix(STATE)
     for file in [*state.parent.glob(f"*-{session}.json"), *state.parent.glob(f"*-{session}.pkl")]:
         file.rename(file.with_name(f"{file.name}.torn"))

@@ -1,4 +1,4 @@
-"""``zotune init``: the two files of a first study, which run as they are."""
+"""``zotune init``: write a study file and a problem file that can be run unchanged."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def f(x):
 
 @dataclass(frozen=True)
 class Written:
-    """The files, and what runs them."""
+    """The written files, and the command that runs them."""
 
     study: Path
     problem: Path
 
     @property
     def command(self) -> str:
-        """What is typed next."""
+        """The command to run the study."""
         return shlex.join(["zotune", "run", str(self.study), "--import", str(self.problem)])
 
 
@@ -93,8 +93,8 @@ def write(name: str, *, function: str | None = None, dim: int | None = None) -> 
     """Write a study and its problem into the current folder; neither may be there already.
 
     Args:
-        name: of the study, of its problem and of the files.
-        function: ``FILE.py:NAME`` of a function of the user's; an example unless given.
+        name: name of the study, its problem and the files.
+        function: ``FILE.py:NAME`` of the user's function; default: an example.
         dim: its dimension.
     """
     _require_new(name)
@@ -162,7 +162,7 @@ def _summary(function: UserFunction) -> str:
 
 
 def _with_function(function: UserFunction, others: list[str]) -> list[str]:
-    """Imports of a problem file beside the function's file, or in a folder above it."""
+    """Import lines for a function in the same folder as the problem file, or in one below it."""
     named = function.name if function.name == "f" else f"{function.name} as f"
     line = f"from {function.file.stem} import {named}"
     folder = function.file.parent

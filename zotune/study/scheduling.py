@@ -1,4 +1,4 @@
-"""What stops trials early, by spent budget."""
+"""Schedulers that stop trials early, by spent budget."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from zotune.study.model import Study
 
 REDUCTION = 4
-"""One in so many trials goes on at each of ASHA's rungs."""
+"""ASHA's reduction factor: 1 of this many trials continues at each rung."""
 MEDIAN_GRACE = 2
-"""Reports that a trial makes before the median may stop it."""
+"""Number of reports before the median rule may stop a trial."""
 
 
 def scheduler(
     study: Study, folder: Path, carried: Mapping[str, str] | None = None
 ) -> TrialScheduler | None:
-    """The study's scheduler, within its total where it has one.
+    """The study's scheduler, limited by its total budget if it has one.
 
     Args:
-        study: that names it.
-        folder: of the launch.
-        carried: checkpoints that trials begin at, by their identity.
+        study: the study.
+        folder: the folder of the launch.
+        carried: checkpoints from which trials start, by their identity.
     """
     from zotune.study.spending import Limited
 
@@ -52,7 +52,7 @@ def scheduler(
 
 
 def _base(study: Study, folder: Path) -> TrialScheduler | None:
-    """What stops trials besides the total; one for each group of trials that are compared."""
+    """The scheduler without the total; one for each group if ``within`` is set."""
     if study.search.algorithm == RACE:
         from zotune.study.race import Race
 
@@ -84,9 +84,10 @@ def grace_period(study: Study) -> int:
 
 
 def median(study: Study) -> MedianStoppingRule:
-    """A trial ends where it is worse than the median of the others.
+    """The median rule: stop a trial that is worse than the median of the others.
 
-    It never yields to others while there are too few to compare with: that costs a checkpoint each.
+    Trials are never paused while there are too few to compare with, as each pause costs a
+    checkpoint.
     """
     return MedianStoppingRule(
         time_attr="spent",
@@ -97,14 +98,14 @@ def median(study: Study) -> MedianStoppingRule:
 
 
 class Within(FIFOScheduler):
-    """A scheduler for each group of trials that agree in some settings.
+    """A scheduler for each group of trials that have some settings in common.
 
-    A study that asks which q is best wants the best step of each q: compared with each other, all
-    steps of a q that begins slowly would be stopped, and the q with them.
+    To find the best q, a study needs the best step size for each q. Without groups, a q that starts
+    slowly would be stopped with all of its step sizes.
 
     Args:
-        keys: settings by which trials are grouped, dotted where they are nested.
-        make: makes a group's scheduler.
+        keys: dotted names of the settings by which trials are grouped.
+        make: creates the scheduler of a group.
     """
 
     def __init__(self, keys: Sequence[str], make: Callable[[], TrialScheduler]) -> None:
@@ -115,7 +116,7 @@ class Within(FIFOScheduler):
         self._search: dict[str, Any] = {}
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """What groups that are yet to come will be told."""
+        """Store the properties for groups that are created later."""
         self._search = {"metric": metric, "mode": mode, **spec}
         return True
 
@@ -128,29 +129,29 @@ class Within(FIFOScheduler):
         return self._groups[group]
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
-        """A trial joins its group."""
+        """Add the trial to its group."""
         self.of(trial).on_trial_add(tune_controller, trial)
 
     def on_trial_result(
         self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
     ) -> str:
-        """Its group decides."""
+        """Delegate to its group."""
         return self.of(trial).on_trial_result(tune_controller, trial, result)
 
     def on_trial_complete(
         self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
     ) -> None:
-        """Its last result counts in its group."""
+        """Delegate to its group."""
         self.of(trial).on_trial_complete(tune_controller, trial, result)
 
     def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
-        """Its group is told."""
+        """Delegate to its group."""
         self.of(trial).on_trial_error(tune_controller, trial)
 
     def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
-        """Its group is told."""
+        """Delegate to its group."""
         self.of(trial).on_trial_remove(tune_controller, trial)
 
     def debug_string(self) -> str:
-        """Each group in its own words."""
+        """The debug strings of all groups."""
         return "\n".join(f"{name}: {s.debug_string()}" for name, s in self._groups.items())

@@ -1,4 +1,4 @@
-"""Optuna's search without points that were tried before."""
+"""Optuna's search without duplicate points."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ray.tune.search.optuna import OptunaSearch
 from zotune.study.quiet import quiet_optuna
 
 SPARE = 50
-"""Copies in a row, beyond one for each trial so far, after which a sampler is given up."""
+"""Number of duplicates in a row, in addition to one per trial, after which to stop resampling."""
 
 
 class NewPoints(OptunaSearch):
-    """Optuna, with copies of earlier points drawn again while the space has others.
+    """Optuna, which resamples duplicates of earlier points as long as the space has others.
 
-    A copy would be the same run with the same randomness, and tell nothing. A launch that goes on
-    from another is told the old points first, and then draws from its seed anew: it meets its old
-    draws, passes over them, and comes to those that follow.
+    A duplicate would be the same run with the same random numbers. A launch that continues another
+    one gets the old points first and then restarts from the same seed: it repeats the old draws,
+    skips them as duplicates, and continues with new ones.
     """
 
     _used_up = False
@@ -25,18 +25,18 @@ class NewPoints(OptunaSearch):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Begin the search, without the line that Optuna prints."""
+        """Begin the search, without Optuna's log message."""
         with quiet_optuna():
             return super().set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """A point that no trial had; any point once none was found."""
+        """A point that no trial has had; any point if none was found."""
         point = None if self._used_up else self._new(trial_id) or self._new_anywhere(trial_id)
         self._used_up = point is None
         return point or super().suggest(trial_id)
 
     def _new(self, trial_id: str) -> dict[str, Any] | None:
-        """The first draw that is no copy."""
+        """The first draw that is not a duplicate; None if there were too many duplicates."""
         for _ in range(len(self._ot_trials) + SPARE):
             point = super().suggest(trial_id)
             if not self._is_copy(trial_id):
@@ -45,7 +45,7 @@ class NewPoints(OptunaSearch):
         return None
 
     def _new_anywhere(self, trial_id: str) -> dict[str, Any] | None:
-        """The same by a sampler that learns nothing, and so keeps to no point."""
+        """The same with a random sampler, which does not concentrate on one point."""
         from optuna.samplers import RandomSampler
 
         usual = self._study.sampler

@@ -1,4 +1,4 @@
-"""The keys of a study file, their types, and complaints about all that is wrong at once."""
+"""The keys of a study file and their types; collects all complaints at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zotune.study.studyfile import Complaint, Path_
 from zotune.study.totals import with_race_budget
 
 STUDY_FORMAT = 3
-"""Of study files; a file that names none is read like one of this format."""
+"""Format of study files; a file without a format is read as this one."""
 
 
 def _number(value: Any) -> Any:
@@ -53,38 +53,38 @@ class Search(FileMapping):
 
     algorithm: Literal["grid", "random", "optuna", "race"] = "grid"
     trials: Whole | None = Field(None, ge=1)
-    """The total number of trials; a grid counts its own, and so does a race of lists."""
+    """The total number of trials; determined by the lists for a grid or a race of lists."""
     auto: bool | None = None
-    """Whether the run that chooses everything joins a race; None: where problem and total allow."""
+    """Whether the automatic descent joins a race; None: if problem and total allow it."""
 
 
 class Share(FileMapping):
-    """What one process gets."""
+    """Resources of one process."""
 
     cpu: Number = Field(1, ge=0)
     gpu: Number = Field(0, ge=0)
 
 
 class Resources(Share):
-    """What one trial gets."""
+    """Resources of one trial."""
 
     workers: Whole = Field(0, ge=0)
-    """Evaluation workers of a trial, unless the trial's own setting says how many."""
+    """Default number of evaluation workers of a trial."""
     worker: Share = Field(default_factory=lambda: Share(cpu=1, gpu=0))
-    """What each of them gets."""
+    """Resources of each worker."""
 
 
 class StopKeys(FileMapping):
-    """What ends trials, or the study, besides the budget."""
+    """Stopping criteria for trials or the study, in addition to the budget."""
 
     loss: Number | None = None
-    """A trial ends at a report whose loss is no more."""
+    """A trial ends at a report with at most this loss."""
     plateau: Whole | None = Field(None, ge=1)
-    """A trial ends after so many reports without a new best loss."""
+    """A trial ends after this many reports without a new best loss."""
     seconds: Number | None = Field(None, gt=0)
-    """The study ends when so much wall time has passed."""
+    """Maximum wall time of the study."""
     trial_seconds: Number | None = Field(None, gt=0)
-    """A trial ends at a report by which it has taken so much wall time, as if all were spent."""
+    """Maximum wall time of a trial, checked at reports; it then ends as if its budget was spent."""
 
 
 class Shape(FileMapping):
@@ -95,9 +95,9 @@ class Shape(FileMapping):
     question: str = ""
     problem: dict[str, Any]
     budget: Whole = Field(ge=1)
-    """What each trial may spend, a replicate."""
+    """Budget of each trial, per replicate."""
     total: Whole | None = Field(None, ge=1)
-    """What all trials and replicates together may spend; None: no limit."""
+    """Total budget of all trials and replicates; None: no limit."""
     count: Literal["directions", "evaluations"] = "evaluations"
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
@@ -107,18 +107,18 @@ class Shape(FileMapping):
     search: Search = Field(default_factory=lambda: Search(trials=None))
     scheduler: Literal["none", "asha", "median", "pbt"] = "none"
     within: list[str] = Field(default_factory=list)
-    """Settings in which the trials that a scheduler compares with each other agree."""
+    """The scheduler compares only trials that have the same values of these settings."""
     resources: Resources = Field(default_factory=lambda: Resources(cpu=1, gpu=0, workers=0))
     stop: StopKeys = Field(
         default_factory=lambda: StopKeys(plateau=None, seconds=None, trial_seconds=None)
     )
     report_every: Whole | None = Field(None, ge=1)
     points: Whole = Field(GRID_POINTS, ge=2, le=GRID_POINTS)
-    """Of each curve, at most."""
+    """Maximum number of points of each curve."""
     claims: list[Claim] = Field(default_factory=list)
-    """What the study is to decide."""
+    """The claims that the study tests."""
     tuning: Tuning | None = None
-    """Which setting claims take at its best, and how many replicates choose it."""
+    """The setting that is tuned before claims are judged, and the number of replicates for it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -148,7 +148,7 @@ SETTINGS = [key for key in Config.model_fields if key not in (*STUDY_WIDE, "prob
 
 
 def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
-    """Whether the study is of a format that is not known yet; its keys then say nothing."""
+    """A complaint if the format is newer than this version can read."""
     written = data.get("format")
     if isinstance(written, int) and not isinstance(written, bool) and written > STUDY_FORMAT:
         yield Complaint(
@@ -159,7 +159,7 @@ def format_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def shaped(data: Mapping[str, Any]) -> Shape | list[Complaint]:
-    """The keys of a study; or what is wrong with them and the kinds of their values."""
+    """The keys of a study; or complaints about unknown keys and wrong types."""
     try:
         return Shape(**data)
     except ValidationError as error:
@@ -171,7 +171,7 @@ def shaped(data: Mapping[str, Any]) -> Shape | list[Complaint]:
 
 
 def claim_prefix(data: Mapping[str, Any], path: Path_) -> str:
-    """Which claim a complaint is about, by its name or else its number."""
+    """The claim that a complaint is about, by its name or else its number."""
     if path[0] != "claims" or len(path) < 2:
         return ""
     entry = data["claims"][int(path[1])]
@@ -252,7 +252,7 @@ def problem_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def _place_of(key: str, options: Iterable[str]) -> str:
-    """Where a key belongs that is no option of the problem, or the options."""
+    """Where a key belongs that is not an option of the problem; else the known options."""
     if key in TOP:
         return f", {key} is a key of the study: write it beside problem"
     if key in SETTINGS:
@@ -271,16 +271,16 @@ def _instance_complaints(problem: Mapping[str, Any]) -> Iterator[Complaint]:
             build_any_problem(problem)
         else:
             build_any_problem({key: _small(value) for key, value in problem.items()})
-    except Exception as error:  # a problem of the user's may raise anything
+    except Exception as error:  # problems of users may raise anything
         keys = [key for key in problem if f"problem.{key}" in str(error)]
         text = str(error) if isinstance(error, ZotuneError) else f"problem cannot be built: {error}"
         yield Complaint(("problem", *keys[:1]), text)
 
 
 def _is_usual(problem: Mapping[str, Any]) -> bool:
-    """Whether a built-in problem differs from its defaults in dimension and seed at most.
+    """Whether a built-in problem has default options except for dimension and seed.
 
-    Nothing can be wrong with it, and torch need not be imported to find that out.
+    Such a problem is valid, and need not be built, which would import torch.
     """
     if problem["name"] in PROBLEMS.plugins:
         return False
@@ -294,12 +294,12 @@ def _is_usual(problem: Mapping[str, Any]) -> bool:
 
 
 def _small(value: Any) -> Any:
-    """The value, at most 8 if it is a size: a small problem is built faster, and fails alike."""
+    """Sizes limited to 8: a small problem is built faster, and has the same errors."""
     return min(value, 8) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def entry_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
-    """What is wrong with the keys and values of ``fixed`` and ``space``."""
+    """Complaints about the keys and values of ``fixed`` and ``space``."""
     fixed, space = data.get("fixed", {}), data.get("space", {})
     problem = data.get("problem")
     for section, entries in (("fixed", fixed), ("space", space)):
@@ -351,7 +351,7 @@ def _value_complaints(section: str, key: str, written: Any, problem: Any) -> Ite
 
 
 FRACTIONAL = {"uniform": "randint", "loguniform": "lograndint"}
-"""Distributions of numbers with a fraction, and those of whole numbers in their place."""
+"""Distributions of real numbers, and the corresponding ones of integers."""
 
 
 def _is_whole(key: str, problem: Any) -> bool:
@@ -364,7 +364,7 @@ def _is_whole(key: str, problem: Any) -> bool:
 
 
 def checked(key: str, value: Any, problem: Any) -> Any:
-    """A setting's value as configurations hold it."""
+    """A setting's value after validation, as in a configuration."""
     if key.startswith(PROBLEM):
         mapping = {"name": problem} if isinstance(problem, str) else dict(problem)
         mapping[key.removeprefix(PROBLEM)] = value

@@ -1,4 +1,4 @@
-"""A study at a size that takes seconds."""
+"""Smoke mode: a study at a reduced size that runs in seconds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from zotune.study.model import Study
 
 SIZES = {"dim": 20, "samples": 100, "batch": 8, "train_size": 64, "validation_size": 32}
-"""The most that a problem's sizes may be."""
+"""Maximum values of a problem's sizes."""
 SECONDS = 0.005
-"""The longest that a simulator may take for a value."""
+"""Maximum seconds of a simulator per value."""
 BUDGET, REPLICATES, TRIALS = 200, 2, 4
 
 
 def smoked(study: Study) -> dict[str, Any]:
-    """The mapping of a study, made small; too small to decide what it claims."""
+    """The mapping of a study at a reduced size, without claims, for which it is too small."""
     data = study.to_dict()
     for key in ("report_every", "claims", "tuning"):
         data.pop(key, None)

@@ -1,4 +1,4 @@
-"""A study at one moment: how far its trials are, and which of them are the best."""
+"""Snapshots of a running study: the progress of its trials, and the best of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zotune.study.studyfile import parse_document
 WAITING, DONE = "waiting", "done"
 STATES = {"RUNNING": RUNNING, "PENDING": WAITING, "PAUSED": WAITING, "TERMINATED": DONE}
 OVER = ("TERMINATED", "ERROR")
-"""Tune's words for trials that have ended."""
+"""Tune's statuses of trials that have ended."""
 SHOWN = (RUNNING, WAITING, DONE, STOPPED_EARLY, FAILED)
 
 
@@ -29,30 +29,30 @@ class Snapshot:
     spent: int
     budget: int
     bests: tuple[tuple[float, str], ...]
-    """Of the trials that have ended on each instance of the problem, the lowest final value, the
-    gap where it is known and else the loss, and whose it is: what the table at the end shows."""
+    """For each instance of the problem, the lowest final value (gap if known, else loss) of trials
+    that have ended, and the trial's label; as in the final table."""
     lowest: tuple[tuple[float, str], ...]
-    """The lowest loss that any trial has seen so far on each instance, and whose it is."""
+    """For each instance, the lowest loss of any trial so far, and the trial's label."""
     measure: str = "loss"
-    """What the final values are: gap or loss."""
+    """The measure of final values: gap or loss."""
     ended: Mapping[str, str] = field(default_factory=dict)
     """A line for each trial that has ended, by its id."""
 
     @property
     def share(self) -> float:
-        """The part of all budgets that is spent, counting what ended early as spent."""
+        """The spent share of all budgets; trials that ended early count as fully spent."""
         return self.spent / self.budget if self.budget else 0.0
 
 
 def snapshot(trials: Iterable[Any], total: int) -> Snapshot:
-    """What Tune's trials say."""
+    """A snapshot of Tune's trials."""
     return Watch().look(trials, total)
 
 
 class Watch:
-    """Looks at a study's trials again and again; a trial that has ended is looked at once.
+    """Takes snapshots repeatedly; each trial that has ended is processed only once.
 
-    A thousand trials are thus as cheap to show as the few that run.
+    The cost therefore depends on the number of running trials only.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Watch:
         self._over = set[str]()
 
     def look(self, trials: Iterable[Any], total: int) -> Snapshot:
-        """How far the study is now."""
+        """A snapshot of the study now."""
         seen, living = 0, list[Any]()
         for trial in trials:
             seen += 1
@@ -77,7 +77,7 @@ class Watch:
 
 @dataclass
 class _Sums:
-    """What is told of some trials together."""
+    """Sums over trials."""
 
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHOWN, 0))
     spent: int = 0
@@ -88,7 +88,7 @@ class _Sums:
     measure: str = "loss"
 
     def copied(self) -> _Sums:
-        """The same sums, to add living trials to."""
+        """A copy, to which running trials are added."""
         return replace(
             self,
             states=dict(self.states),
@@ -98,7 +98,7 @@ class _Sums:
         )
 
     def add(self, trial: Any) -> None:
-        """Count one more trial."""
+        """Add a trial."""
         last, limit = trial.last_result or {}, trial.config.get("budget", 0)
         early = trial.status == "TERMINATED" and last.get("status") not in COMPLETE
         state = STOPPED_EARLY if early else STATES.get(trial.status, FAILED)
@@ -125,7 +125,7 @@ class _Sums:
             self.ended[trial.trial_id] = f"{named}: {word}{_end(trial, self.measure)}"
 
     def snapshot(self, seen: int, total: int) -> Snapshot:
-        """The sums of so many trials, of so many in all."""
+        """A snapshot from these sums, over ``seen`` of ``total`` trials."""
         waiting = max(0, total - seen)
         states = self.states | {WAITING: self.states[WAITING] + waiting}
         return Snapshot(
@@ -141,20 +141,20 @@ class _Sums:
 
 
 Ranked = tuple[tuple[bool, float, float], float, str]
-"""A place among results, a value, and whose it is."""
+"""Sort key, value, and label of a result."""
 
 
 def _keep_best(
     kept: dict[str, Ranked], which: str, value: float, named: str, status: str = ""
 ) -> None:
-    """Keep a value and whose it is, unless a better one is kept."""
+    """Store a value and its label, unless a better one is stored."""
     place = rank(status, value)
     if which not in kept or place < kept[which][0]:
         kept[which] = (place, value, named)
 
 
 def _end(trial: Any, measure: str) -> str:
-    """What a trial has ended with; nothing of one that has no loss."""
+    """The line for a trial that has ended; empty if it has no loss."""
     last = trial.last_result or {}
     if last.get("loss") is None:
         return ""
@@ -168,14 +168,14 @@ def _remarks(last: Mapping[str, Any]) -> list[str]:
 
 
 def _searched_by(trial: Any) -> tuple[str, ...]:
-    """What the trial's study searches; nothing of a trial without one."""
+    """The settings that the trial's study searches; empty if it has none."""
     place = getattr(trial, "path", None)
     return _searched_in(Path(place).parent / STUDY_FILE) if place else ()
 
 
 @cache
 def _searched_in(file: Path) -> tuple[str, ...]:
-    """Keys with several values in the study of a launch's folder: Tune's trials do not tell."""
+    """Keys with several values in the study file of a launch's folder."""
     if not file.is_file():
         return ()
     space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space") or {}
@@ -183,7 +183,7 @@ def _searched_in(file: Path) -> tuple[str, ...]:
 
 
 def trial_label(config: Mapping[str, Any], searched: Iterable[str] = ()) -> str:
-    """A trial for a person, with what its study searches."""
+    """A readable label of a trial, with the searched settings."""
     keys = dict.fromkeys(("estimator", "q", "eta", *searched, "replicate"))
     point = {key: setting(config, key) for key in keys}
     return label({key: value for key, value in point.items() if value is not None})

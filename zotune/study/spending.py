@@ -1,9 +1,8 @@
-"""A study's total as Ray Tune obeys it: every report is booked, every trial asks before it goes on.
+"""Enforce a study's total budget in Ray Tune: charge every report, and reserve before continuing.
 
-Tune asks four things in turn. A stopper sees every report first and books it. The scheduler decides
-whether a trial goes on, and it does only if what it spends next can be reserved. A callback
-reserves for trials that start. Trials that are waiting when nothing is left for them are ended
-before they start.
+A stopper sees every report first and charges it to the account. The scheduler lets a trial continue
+only if the budget up to its next report can be reserved. A callback makes the reservation for
+trials that start. Waiting trials for which no budget is left are ended before they start.
 """
 
 from __future__ import annotations
@@ -30,47 +29,47 @@ from zotune.study.reserving import (
 from zotune.tune.grants import grant, join
 
 _OPEN: dict[str, Account] = {}
-"""The accounts of this process, by the ids of their launches."""
+"""The open accounts of this process, by launch id."""
 
 
 def open_account(folder: Path, limit: int | None = None, before: int = 0) -> Account:
-    """The account of a launch as its file has it."""
+    """Open the account of a launch from its file."""
     account = _OPEN[folder.name] = Account(folder / ACCOUNT_FILE)
     account.set_limit(limit, before)
     return account
 
 
 def account_of(folder: Path) -> Account:
-    """The account of a launch, one for all that book in it."""
+    """The account of a launch, shared within this process."""
     return _OPEN.get(folder.name) or Account(folder / ACCOUNT_FILE)
 
 
 class Books(tune.Stopper):
-    """Books every report of every trial, and ends the study when nothing more can begin."""
+    """A stopper that charges every report, and ends the study when no trial can start."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Book a report."""
-        if CHARGED in result:  # a trainable of the user's may have other rows
+        """Charge a report."""
+        if CHARGED in result:  # other trainables may have other rows
             account_of(self.folder).report(
                 trial_id, result[CHARGED_BEFORE], result[CHARGED], result[LOOKED]
             )
         return False
 
     def stop_all(self) -> bool:
-        """Whether trials are left that no longer fit, and none runs."""
+        """Whether the account is closed: no trial runs, and the rest covers none."""
         return account_of(self.folder).closed
 
 
 class Reserves(tune.Callback):
-    """Reserves what a trial spends before its first report, whenever its worker starts.
+    """A callback that reserves the budget up to a trial's next report when its worker starts.
 
     Args:
-        folder: of the launch.
+        folder: the folder of the launch.
         shared: settings that all trials share.
-        carried: checkpoints that trials begin at, by their identity.
+        carried: checkpoints from which trials start, by their identity.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Reserves(tune.Callback):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Reserve up to its next report, from where it begins."""
+        """Reserve the budget from its start to its next report."""
         config = settings_of(self.shared, trial.config)
         account = account_of(self.folder)
         reserve_next(
@@ -91,7 +90,7 @@ class Reserves(tune.Callback):
 
 
 def starts_at(trial: Trial, config: Config, carried: Mapping[str, str]) -> int:
-    """Where a trial begins or goes on: at its checkpoint, at a carried one, or at 0."""
+    """The position from which a trial starts: its checkpoint's, a carried one's, or 0."""
     saved = trial.latest_checkpoint_result
     if saved is not None and saved.metrics:
         return int(saved.metrics.get(CHARGED, 0))
@@ -109,7 +108,7 @@ def experiment_of(trial: Trial) -> str:
 
 
 def _tell(account: Account, trial: Trial) -> None:
-    """Tell the worker where to end, if that is before its next report, and what to go on from."""
+    """Tell the worker where to end, if before its next report, and from which point to continue."""
     entry = account.of(trial.trial_id)
     if entry.last:
         grant(experiment_of(trial), trial.trial_id, entry.may_reach)
@@ -118,14 +117,14 @@ def _tell(account: Account, trial: Trial) -> None:
 
 
 class Limited(FIFOScheduler):
-    """A scheduler whose trials go on only if what they spend next is left of the total.
+    """A scheduler whose trials continue only if the total covers their next report.
 
     Args:
-        base: decides everything else.
-        folder: of the launch.
+        base: the scheduler for all other decisions.
+        folder: the folder of the launch.
         shared: settings that all trials share.
-        least: what the cheapest trial spends before its first report.
-        carried: checkpoints that trials begin at, by their identity.
+        least: cost of the cheapest trial up to its first report.
+        carried: checkpoints from which trials start, by their identity.
     """
 
     def __init__(
@@ -143,21 +142,21 @@ class Limited(FIFOScheduler):
 
     @property
     def account(self) -> Account:
-        """What was spent and reserved."""
+        """The account of the launch."""
         return account_of(self.folder)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """The base is told."""
+        """Delegate to the base."""
         return self.base.set_search_properties(metric, mode, **spec)
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Note the trial, or know it again after its driver was killed."""
+        """Add the trial to the account, or recognise it after the driver was killed."""
         others = [other.trial_id for other in tune_controller.get_trials()]
         self.account.add_trial(trial.trial_id, identity_of(self._config(trial)), others)
         self.base.on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """The base decides; a trial that is to go on reserves first, or ends."""
+        """Delegate to the base; a trial that is to continue must reserve first, or ends."""
         decision = self.base.on_trial_result(tune_controller, trial, result)
         if decision != TrialScheduler.CONTINUE:
             return decision
@@ -167,7 +166,7 @@ class Limited(FIFOScheduler):
         return decision
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """End waiting trials for which nothing is left; the base chooses among the others."""
+        """End waiting trials that the rest does not cover; the base chooses among the others."""
         waiting = [t for t in tune_controller.get_trials() if t.status == Trial.PENDING]
         for trial in waiting:
             if not self._fits(trial):
@@ -180,7 +179,7 @@ class Limited(FIFOScheduler):
         return chosen
 
     def _fits(self, trial: Trial) -> bool:
-        """Whether a trial can spend something up to its next report."""
+        """Whether the rest of the total covers a step of the trial."""
         config, entry = self._config(trial), self.account.of(trial.trial_id)
         position = starts_at(trial, config, self.carried)
         new = upto(config, position, fresh=True) - max(position, entry.may_reach)
@@ -190,17 +189,17 @@ class Limited(FIFOScheduler):
         return new <= left or left >= step_cost(config) * config.replicates
 
     def _leave_out(self, controller: Any, trial: Trial) -> None:
-        """End a trial that waits; no run is opened for it in MLflow."""
+        """End a waiting trial; it gets no run in MLflow."""
         inner: Any = getattr(controller, "_tune_controller", controller)
         any_trial: Any = trial
-        any_trial.init_local_path()  # results name a folder for every trial
+        any_trial.init_local_path()  # results need a folder for every trial
         self.base.on_trial_remove(controller, trial)
         inner.search_alg.on_trial_complete(trial.trial_id)
         inner._schedule_trial_stop(trial)
         inner._live_trials.discard(trial)
 
     def _close(self, controller: Any) -> None:
-        """Search for no more trials where not even the cheapest one fits."""
+        """End the search if the rest does not cover even the cheapest trial."""
         if (self.account.left or 0) >= self.least:
             return
         live = [t for t in controller.get_trials() if not t.is_finished()]
@@ -209,21 +208,21 @@ class Limited(FIFOScheduler):
             controller.search_alg.set_finished()
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """What the trial has reserved is left for others."""
+        """Release the trial's reservation."""
         self.account.release(trial.trial_id)
         self.base.on_trial_complete(tune_controller, trial, result)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial that is retried keeps its reservation: it may have spent of it."""
+        """A trial that is retried keeps its reservation, of which it may have spent a part."""
         self.base.on_trial_error(tune_controller, trial)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """What the trial has reserved is left for others."""
+        """Release the trial's reservation."""
         self.account.release(trial.trial_id)
         self.base.on_trial_remove(tune_controller, trial)
 
     def debug_string(self) -> str:
-        """The base in its own words."""
+        """The debug string of the base."""
         return self.base.debug_string()
 
     def _config(self, trial: Trial) -> Config:

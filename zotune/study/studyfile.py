@@ -1,4 +1,4 @@
-"""Study files: mappings in which every entry knows its line, and what ``--set`` changes."""
+"""Read study files, with the line of every entry, and apply ``--set``."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ GRID, RANDOM, OPTUNA, RACE = "grid", "random", "optuna", "race"
 NO_SCHEDULER, ASHA, MEDIAN, PBT = "none", "asha", "median", "pbt"
 """Schedulers."""
 ROWS, TRIALS = "rows", "trials"
-"""What replicates are."""
+"""Values of ``replicates_as``."""
 
 
 class Complaint(NamedTuple):
-    """What is wrong with one entry."""
+    """An error in one entry."""
 
     path: Path_
     message: str
 
 
 class StudyError(ConfigError):
-    """A study that cannot be run; ``problems`` has one line for everything that is wrong."""
+    """An invalid study; ``problems`` has one line for every error."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = list(problems)
@@ -43,7 +43,7 @@ class StudyError(ConfigError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number, as everybody means it, and no key stands twice."""
+    """YAML in which 1e-3 is a number and duplicate keys are errors."""
 
 
 _Loader.add_implicit_resolver(
@@ -54,7 +54,7 @@ _Loader.add_implicit_resolver(
 
 
 class _SettingLoader(_Loader):
-    """A single value: it has nothing to refer to, so a word may begin with * or &."""
+    """A loader for single values, without anchors, so that text may begin with * or &."""
 
     fetch_alias = fetch_anchor = _Loader.fetch_plain
 
@@ -64,14 +64,14 @@ _SettingLoader.add_constructor("tag:yaml.org,2002:yaml", lambda _, node: node.va
 
 @dataclass
 class Document:
-    """The entries of a study, and where each was written."""
+    """The entries of a study, and the line of each."""
 
     data: dict[str, Any]
     places: dict[Path_, str] = field(default_factory=dict)
     source: str = ""
 
     def lines(self, complaints: Iterable[Complaint]) -> list[str]:
-        """Complaints with the places they are about, in the order of the file."""
+        """Complaints with file and line, in the order of the file."""
         placed = [(self._place(complaint.path), complaint.message) for complaint in complaints]
         placed.sort(key=lambda pair: int(pair[0].rpartition(":")[2]) if _has_line(pair[0]) else 0)
         return [f"{place}: {message}" if place else message for place, message in placed]
@@ -87,12 +87,12 @@ def _has_line(place: str) -> bool:
 
 
 def read_value(text: str) -> Any:
-    """A value as it would be read from a study file; a pattern, ``*layers*``, needs no quotes."""
+    """Parse a value as in a study file; a pattern such as ``*layers*`` needs no quotes."""
     return yaml.load(text, _SettingLoader)
 
 
 def read_document(name_or_path: str | Path) -> Document:
-    """The study of that name, or in that file."""
+    """Read the study with that name, or in that file."""
     if not isinstance(name_or_path, str | os.PathLike):
         raise StudyError(
             [
@@ -138,7 +138,7 @@ def _text(path: Path) -> str:
 
 
 def shipped_studies() -> dict[str, str]:
-    """Texts of the studies that come with zotune, by name."""
+    """The texts of the studies included in zotune, by name."""
     files = resources.files("zotune.studies").iterdir()
     named = {file.name: file for file in files if file.name.endswith(".yaml")}
     names = sorted(name.removesuffix(".yaml") for name in named)
@@ -146,7 +146,7 @@ def shipped_studies() -> dict[str, str]:
 
 
 def parse_document(text: str, source: str = "study") -> Document:
-    """A study's text as a mapping, or the line at which it stops being YAML."""
+    """Parse the text of a study; errors give the line."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -169,7 +169,7 @@ def parse_document(text: str, source: str = "study") -> Document:
 
 
 def _places(node: yaml.Node, path: Path_, source: str) -> Iterator[tuple[Path_, str]]:
-    """Where every entry of every mapping and list begins."""
+    """The line of every entry of every mapping and list."""
     yield path, f"{source}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -182,7 +182,7 @@ def _places(node: yaml.Node, path: Path_, source: str) -> Iterator[tuple[Path_, 
 
 
 def _twice(node: yaml.Node) -> Iterator[tuple[str, int]]:
-    """Keys that a mapping has more than once, with the later line."""
+    """Duplicate keys, with the later line."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -196,16 +196,16 @@ def _twice(node: yaml.Node) -> Iterator[tuple[str, int]]:
 
 
 SECTIONS = ("space", "fixed")
-"""Where configuration keys live; their dots belong to the key."""
+"""Sections with configuration keys; dots are a part of these keys."""
 
 
 def apply_settings(document: Document, settings: Iterable[str], keys: Iterable[str]) -> Document:
     """The document after ``--set path=value``, each read like a line of the file.
 
     Args:
-        document: as it was read.
+        document: the document of the file.
         settings: texts such as ``space.q=[1,10]`` or ``budget=500``.
-        keys: the keys at the top of a study; any other bare key goes to ``fixed``.
+        keys: the top-level keys of a study; any other bare key goes to ``fixed``.
     """
     changed = Document(deepcopy(document.data), dict(document.places), document.source)
     top = list(keys)
@@ -244,7 +244,7 @@ def _apply(document: Document, setting: str, top: list[str]) -> Iterator[str]:
 
 
 def _path_of(name: str, top: list[str]) -> Path_:
-    """The entry that a dotted name stands for; a bare configuration key is a fixed one."""
+    """The path of a dotted name; a bare configuration key belongs to ``fixed``."""
     first, _, rest = name.partition(".")
     if first in SECTIONS and rest:
         return (first, rest)
@@ -254,7 +254,7 @@ def _path_of(name: str, top: list[str]) -> Path_:
 
 
 def _forget(data: dict[str, Any], path: Path_) -> None:
-    """A key that is searched anew is no longer fixed, and the other way round."""
+    """Remove a key from ``fixed`` if it is now searched, and vice versa."""
     for section in SECTIONS:
         if section != path[0] and isinstance(data.get(section), Mapping):
             data[section] = {k: v for k, v in data[section].items() if k != path[1]}

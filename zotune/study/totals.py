@@ -1,4 +1,4 @@
-"""The total of a study: what all trials and replicates together may spend."""
+"""The total budget of a study, over all trials and replicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def with_race_budget(data: Any) -> Any:
-    """A race's trials may spend the whole total each, unless their budget is told."""
+    """By default, each trial of a race may spend the whole total."""
     if not isinstance(data, Mapping) or "budget" in data or not isinstance(data.get("total"), int):
         return data
     search, replicates = data.get("search"), data.get("replicates", 1)
@@ -31,7 +31,7 @@ def with_race_budget(data: Any) -> Any:
 
 
 def without_race(study: Study) -> Study:
-    """The configurations of a race as a grid, or as a random search where some are drawn."""
+    """The study with a grid or a random search in place of the race."""
     if study.search.algorithm != RACE:
         return study
     drawn = bool(study.sampled) or study.search.trials is not None
@@ -42,7 +42,7 @@ def without_race(study: Study) -> Study:
 
 
 def plan_of_race(study: Study) -> RacePlan:
-    """The rungs of a study's race, with the run that chooses everything where it may join."""
+    """The rungs of a study's race, with the automatic descent if it may join."""
     racers = without_race(study)
     rungs = partial(
         plan_race,
@@ -53,13 +53,13 @@ def plan_of_race(study: Study) -> RacePlan:
         every=study.report_every,
     )
     if study.search.auto is None and _auto_may_join(study):
-        with suppress(ConfigError):  # a total that is too small for one more
+        with suppress(ConfigError):  # the total is too small for one more
             return rungs(auto=True)
     return rungs(auto=bool(study.search.auto))
 
 
 def _most_at_first(racers: Study) -> int:
-    """The most that the first step of any configuration takes."""
+    """Maximum cost of the first step of any configuration."""
     from zotune.study.reserving import first_cost  # with Ray
 
     known = knows_smoothness(located(racers.problem))
@@ -68,19 +68,19 @@ def _most_at_first(racers: Study) -> int:
 
 
 def _auto_may_join(study: Study) -> bool:
-    """Whether the run that chooses everything minimises what the configurations do."""
+    """Whether the automatic descent supports the problem of the configurations."""
     one_problem = not any(key.startswith(PROBLEM) for key in study.space)
     return one_problem and not over_weights(located(study.problem))
 
 
 def _some_choose(study: Study) -> bool:
-    """Whether a configuration of the space chooses everything by itself already."""
+    """Whether a configuration of the space is the automatic descent already."""
     racers = without_race(study)
     return any(c.chooses for p in racers.partition[0] for c in racers.extremes(p))
 
 
 def auto_point(study: Study) -> Point:
-    """The trial of a race that chooses everything by itself; empty where none does."""
+    """The point of the automatic descent in a race; empty if it does not take part."""
     budget = plan_of_race(study).auto
     if budget is None:
         return {}
@@ -89,14 +89,14 @@ def auto_point(study: Study) -> Point:
 
 
 def least(study: Study) -> int:
-    """What the cheapest trial of a study spends before its first report, all replicates."""
+    """Cost of the cheapest trial up to its first report, for all replicates."""
     from zotune.study.reserving import upto
 
     return min(upto(c, 0, fresh=True) for p in study.partition[0] for c in study.extremes(p))
 
 
 def total_complaints(study: Study) -> Iterator[Complaint]:
-    """A total that is too small, and a race that lacks something."""
+    """Complaints about a total that is too small, and about an invalid race."""
     if study.search.algorithm == RACE:
         yield from _race_complaints(study)
     elif study.total is not None and study.total < (needed := least(study)):
@@ -131,7 +131,7 @@ def _race_complaints(study: Study) -> Iterator[Complaint]:
 
 
 def total_lines(study: Study, spending: Spending, missing: Sequence[str]) -> list[str]:
-    """What became of the total, and what was left out for it; nothing without one."""
+    """Lines about the spent total, and trials left out because of it; empty without a total."""
     if study.total is None:
         return []
     with_before = f", {spending.before} of them by the launch before" if spending.before else ""
@@ -143,10 +143,10 @@ def total_lines(study: Study, spending: Spending, missing: Sequence[str]) -> lis
 def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
     """Labels of trials that were not begun because the total was spent.
 
-    A search that chooses its points as it goes has none to name yet; its trials are numbered.
+    Trials of a sequential search, whose points are not drawn yet, are numbered instead.
 
     Args:
-        study: whose trials they are; without a total none is left out.
+        study: the study; without a total, no trial is left out.
         begun: configurations of the trials that were begun.
     """
     if study.total is None:
@@ -161,29 +161,29 @@ def left_out(study: Study, begun: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_at(config: Mapping[str, Any], point: Point) -> bool:
-    """Whether a configuration is the one of a point; records hold values as text."""
+    """Whether a configuration is at a point; records may hold values as text."""
     return all(str(setting(config, key)) == str(value) for key, value in point.items())
 
 
 def left_out_line(missing: Sequence[str], size: int) -> str:
-    """One sentence for them; long lists are cut."""
+    """One line about trials that were left out; long lists are truncated."""
     named = "; ".join(missing[:NAMED]) + ("; …" if len(missing) > NAMED else "")
     many = f"{len(missing)} of {size} trials"
     return f"not begun, because the total was spent: {many}: {named}"
 
 
 NAMED = 8
-"""Trials that are named in one line."""
+"""Maximum number of trials that are named in one line."""
 
 
 def _values(study: Study, key: str) -> list[Any]:
-    """What a setting may be in a study; nothing of one that has its default."""
+    """The values of a setting in a study; empty if it has its default."""
     axis = study.axes.get(key, [study.fixed[key]] if key in study.fixed else [])
     return axis if isinstance(axis, list) else axis.ends
 
 
 def hints(study: Study) -> list[str]:
-    """What a person may want to change, though the study can be run."""
+    """Hints about a valid study that the user may want to change."""
     compares = study.scheduler == ASHA and "q" in study.space and "q" not in study.within
     if not compares or len(_values(study, "q")) < 2:
         return []

@@ -1,4 +1,4 @@
-"""A study as Ray Tune sees it: search space, searcher, scheduler, stoppers, Tuner."""
+"""Translate a study to Ray Tune: search space, searcher, stoppers, Tuner."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
 
 POPULATION_KEEPS = 4
-"""Checkpoints of a trial that others of its population may still go on from."""
+"""Number of checkpoints per trial in PBT, from which other trials may continue."""
 RETRIES = 3
-"""How often a trial is continued when its worker was killed."""
+"""Number of retries of a trial whose worker was killed."""
 
 
 def param_space(study: Study) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def _race_keys(study: Study) -> list[str]:
 
 
 def _any_of(study: Study, key: str) -> Any:
-    """A domain with the values of a race's trials."""
+    """A Tune domain with the values of a race's trials."""
     return tune.choice([point[key] for point in _points(study)])
 
 
 def _slashed(point: Point) -> dict[str, Any]:
-    """A point with its keys as Optuna is told them."""
+    """A point with keys as Optuna needs them."""
     return {key.replace(".", "/"): value for key, value in point.items()}
 
 
@@ -85,7 +85,7 @@ def _nested(point: Point) -> dict[str, Any]:
 
 
 class TargetLoss(tune.Stopper):
-    """Ends a trial at a report whose loss is no more than the target."""
+    """Ends a trial at a report whose loss is at most the target."""
 
     def __init__(self, target: float) -> None:
         self.target = target
@@ -95,14 +95,14 @@ class TargetLoss(tune.Stopper):
         return bool(result["loss"] <= self.target)
 
     def stop_all(self) -> bool:
-        """The other trials go on."""
+        """False: other trials continue."""
         return False
 
 
 class Plateau(tune.Stopper):
-    """Ends a trial after so many reports in a row without a new best loss.
+    """Ends a trial after a number of reports in a row without a new best loss.
 
-    Reports that come again, because a worker was killed and began at its checkpoint, do not count.
+    Reports that are repeated because a killed worker resumed from its checkpoint do not count.
     """
 
     def __init__(self, reports: int) -> None:
@@ -112,7 +112,7 @@ class Plateau(tune.Stopper):
         self._idle: defaultdict[str, int] = defaultdict(int)
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Whether so many reports have brought no new best loss."""
+        """Whether the number of reports without a new best loss is reached."""
         if result["spent"] <= self._spent[trial_id]:
             return False
         self._spent[trial_id] = result["spent"]
@@ -123,12 +123,12 @@ class Plateau(tune.Stopper):
         return self._idle[trial_id] >= self.reports
 
     def stop_all(self) -> bool:
-        """The other trials go on."""
+        """False: other trials continue."""
         return False
 
 
 def stopper(study: Study, folder: Path) -> tune.Stopper:
-    """What ends trials besides their budget; the first writes down what each report has spent."""
+    """The stoppers of a study; the first charges every report to the account."""
     stoppers: list[tune.Stopper] = [Books(folder)]
     if study.stop.loss is not None:
         stoppers.append(TargetLoss(study.stop.loss))
@@ -138,7 +138,7 @@ def stopper(study: Study, folder: Path) -> tune.Stopper:
 
 
 def trial_folder(trial: Trial) -> str:
-    """A trial's folder: its id, and what a person looks for."""
+    """The name of a trial's folder: its id and a readable label."""
     config = trial.config
     return f"{trial.trial_id}_{config.get('estimator')}_q{config.get('q')}"
 
@@ -149,10 +149,10 @@ def bound_trainable(
     carried: Mapping[str, str] | None = None,
     shared: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The trainable with a trial's share of the machine, and what its workers cannot know.
+    """The trainable with the resources of a trial and all data that its workers need.
 
-    That is checkpoints that trials begin at, what the user has registered here, and settings for
-    trials that leave them out.
+    These are checkpoints from which trials start, registry entries of the user, and settings shared
+    by all trials.
     """
     shares = study.resources
     resources = partial(
@@ -183,7 +183,7 @@ def build_tuner(
 ) -> tune.Tuner:
     """The unfitted Tuner of a study; see ``Study.tuner``.
 
-    ``before`` is what an earlier launch, from which this one goes on, has spent of the total.
+    ``before`` is the part of the total that earlier launches, which this one continues, have spent.
     """
     from zotune.callbacks import FailFast, PacedCheckpoints
     from zotune.callbacks.event_files import EventFiles

@@ -1,4 +1,4 @@
-"""A function of the user's, ``FILE.py:NAME``, found by reading the file, which is not run."""
+"""Find a user's function ``FILE.py:NAME`` by parsing the file, without executing it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zotune.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class UserFunction:
-    """Where a function is, and what it takes."""
+    """The location of a function, and its argument type."""
 
     file: Path
-    """Relative to the current folder."""
+    """Path relative to the current folder."""
     name: str
     takes_tensors: bool
-    """Whether its file imports torch; a numpy array is what it takes otherwise."""
+    """Whether its file imports torch; otherwise the argument is a numpy array."""
 
 
 def find_function(place: str) -> UserFunction:

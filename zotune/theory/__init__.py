@@ -12,8 +12,8 @@ p is q/(q+d+1) for ``avg`` and q/d for ``align``, and the general forms below be
     non-convex        min E‖∇f(x_t)‖² ≤ 2L (f(x_0) − f*) / Σ p_t
     stochastic convex E f(x̄_T) − f*  ≤ (‖x_0 − x*‖² + 2σ² Σ η_t² e_t) / Σ η_t a_t
 
-The paper's best allocation charges directions. ``best_block`` takes the cost of a step from the
-budget, so charging every evaluation is the same question with another cost.
+The paper's best allocation counts directions. ``best_block`` takes the cost of a step from the
+budget, so that it works for evaluations as well.
 
 Lin, Song, Xu: The Multi-Query Paradox in Zeroth-Order Optimization, sections 3 and 4.
 """

@@ -12,7 +12,7 @@ from zotune.core.budget import Budget, Ledger
 
 @dataclass(frozen=True)
 class Allocation:
-    """The sizes q_0 … q_{T−1} of a run's blocks, as runs of equal ones.
+    """The sizes q_0 … q_{T−1} of a run's blocks, run-length encoded.
 
     >>> Allocation.of([5, 5, 5, 2])
     Allocation(runs=((5, 3), (2, 1)))

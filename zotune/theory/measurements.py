@@ -1,8 +1,8 @@
-"""What the paper says of single estimates, measured: mean squared errors and Gram matrices.
+"""Measure properties of single estimates for comparison with the paper's formulas.
 
-No function is minimised here. An estimate is taken of a linear function gᵀx, for which differences
-are exact, and its error is set beside the formula; blocks of directions are drawn, and the distance
-of their Gram matrices from the identity is set beside √(q/d).
+The estimates are of the gradient of a linear function gᵀx, for which differences are exact. Their
+mean squared error is compared with the formula, and the distance of Gram matrices of random blocks
+from the identity with √(q/d). No function is minimised.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from zotune.estimators import ESTIMATORS
 from zotune.theory import method
 
 AT_ONCE = 2**21
-"""Numbers of directions that are held at a time."""
+"""Maximum number of entries of directions in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Error:
-    """The mean squared error of an estimator, measured and by the formula, relative to ‖g‖²."""
+    """The mean squared error of an estimator relative to ‖g‖², measured and by formula."""
 
     estimator: str
     dim: int
@@ -50,7 +50,7 @@ def mean_squared_error(
     directions: str = "gaussian",
     draws: int = 200,
 ) -> Error:
-    """E‖ĝ − g‖² / ‖g‖² over blocks of q directions, beside its formula.
+    """E‖ĝ − g‖² / ‖g‖² over blocks of q directions, measured and by formula.
 
     >>> found = mean_squared_error("align", 20, 5, draws=400)
     >>> found.formula, found.agrees
@@ -117,7 +117,7 @@ def gram_deviation(
 
 
 def _blocks(directions: str, dim: int, q: int, draws: int) -> Iterator[DenseBlock]:
-    """As many blocks as draws, some of them at a time."""
+    """Blocks in batches, ``draws`` in all."""
     kind = DIRECTIONS[directions]
     most = max(1, AT_ONCE // (q * dim))
     for start in range(0, draws, most):

@@ -17,14 +17,14 @@ REGIMES = {
     NONCONVEX: "min E‖∇f(x_t)‖²",
     STOCHASTIC: "E f(x̄_T) − f*",
 }
-"""What the theorem of each regime bounds."""
+"""The quantity that the theorem of each regime bounds."""
 EQUAL = 1e-9
-"""Relative differences up to this are taken for rounding."""
+"""Relative differences up to this count as rounding errors."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator with its directions in d dimensions: all that the theory asks about.
+    """An estimator with its directions in d dimensions, which determine its moments.
 
     >>> avg, align = method("avg", 1000), method("align", 1000)
     >>> avg.mse(1), align.mse(250)
@@ -52,12 +52,12 @@ class Method:
         return self.moments(q).step / L
 
     def progress(self, q: int) -> float:
-        """p = a²/e, 2L/‖g‖² times that decrease; 1 is what the gradient itself would do."""
+        """p = a²/e, 2L/‖g‖² times that decrease; 1 for the exact gradient."""
         return self.moments(q).progress
 
 
 def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
-    """The method of these names; an estimator without moments has no theory."""
+    """The method with these names; raises an error for an estimator without moments."""
     entry = ESTIMATORS[estimator]
     if entry.moments is None:
         raise ConfigError(

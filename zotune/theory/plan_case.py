@@ -1,4 +1,4 @@
-"""What a plan is asked for, and what the theory guarantees for each way to spend the budget."""
+"""The input of a plan (``Case``), and the guarantee for each option to spend the budget."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from zotune.theory import (
 from zotune.updates import PLAIN, UPDATES
 
 ACCELERATED = "nesterov"
-"""The update whose rate is known besides that of plain descent."""
+"""The update with a known rate, besides plain descent."""
 LEAST_DIM = {NONCONVEX: 2}
-"""Dimensions that the problem of a regime's study has at least; Rosenbrock's function has two."""
+"""Minimum dimension of the problem of a regime's study; Rosenbrock's function needs two."""
 LARGEST_DIM, LARGEST_BUDGET = 1000, 10**6
-"""What a proposed study has at most, so that it ends: the paper's dimension, 50 of its budgets."""
+"""Limits of a proposed study, so that it finishes: the paper's dimension, 50 of its budgets."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to spend the budget, and what the theory guarantees for it."""
+    """One way to spend the budget, and its guarantee by the theory."""
 
     estimator: str
     q: int
@@ -57,7 +57,7 @@ class Option:
     contraction: float | None
     """The factor of one whole step in the strongly convex regime."""
     rate: float
-    """What is compared: −log of the bound's factor if strongly convex, elsewhere 1/bound."""
+    """The value to compare: −log of the bound's factor if strongly convex, else 1/bound."""
     share: float = 1.0
     """The rate relative to the best one's."""
 
@@ -75,7 +75,7 @@ def case_of(
     noise: float,
     update: str = PLAIN,
 ) -> Case:
-    """What ``plan`` is asked for, checked."""
+    """The validated input of ``plan``."""
     case = Case(
         dim=positive_int("dim", dim),
         regime=one_of("regime", regime, REGIMES),
@@ -100,7 +100,7 @@ def _checked(what: str, value: float, *, above: float | None = None) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """What a plan is asked for, checked."""
+    """The validated input of a plan."""
 
     dim: int
     regime: str
@@ -113,12 +113,12 @@ class Case:
 
     @property
     def accelerated(self) -> bool:
-        """Whether a rate of the update is known that plain descent does not have."""
+        """Whether an accelerated rate of the update is known."""
         return self.update == ACCELERATED and self.regime == CONVEX
 
     @property
     def methods(self) -> list[Method]:
-        """Everything that has a theory."""
+        """All estimators with known moments."""
         known = [name for name, entry in ESTIMATORS.items() if entry.moments is not None]
         return [method(name, self.dim, self.directions) for name in known]
 
@@ -133,12 +133,12 @@ class Case:
         return [10**k for k in range(len(str(self.most)))]
 
     def sizes(self, how: Method) -> list[int]:
-        """Block sizes to show: powers of ten, the best for just this budget, the largest."""
+        """Block sizes to show: powers of ten, the best for this budget, the largest."""
         best = search_block(lambda q: self.option(how, q).rate, self.most)
         return sorted({*self.powers, best, self.most})
 
     def steps(self, q: int) -> int:
-        """How many steps of q the budget lasts, a smaller last one included."""
+        """Number of steps of q within the budget, including a smaller last one."""
         return Allocation.constant(q, self.budget).steps
 
     def calls(self, q: int) -> int:
@@ -166,7 +166,7 @@ class Case:
 
     @property
     def studied(self) -> Case:
-        """The case scaled down to a size that a study can run, its budget in proportion."""
+        """The case scaled down to a size for a study, with a proportional budget."""
         dim = max(LEAST_DIM.get(self.regime, 1), min(self.dim, LARGEST_DIM))
         limit = min(self.budget.limit * dim // self.dim, LARGEST_BUDGET)
         limit = max(limit, self.budget.cost(1), dim if dim < self.dim else 0)

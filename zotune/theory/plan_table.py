@@ -17,9 +17,9 @@ from zotune.theory.planning import Plan
 
 
 def render(plan: Plan, fastest: Timed | None = None) -> RenderableType:
-    """The plan for a terminal: the choice, the table of alternatives, what it all rests on.
+    """The plan for a terminal: the choice, the table of alternatives, and the assumptions.
 
-    ``fastest`` is the choice by the clock, told where the advice would suppose a second a call.
+    ``fastest`` is the choice by wall time, which replaces the estimate with one second per call.
     """
     from rich.console import Group
     from rich.padding import Padding
@@ -49,7 +49,7 @@ def render(plan: Plan, fastest: Timed | None = None) -> RenderableType:
 
 
 def _steps(plan: Plan) -> str:
-    """How many, and which of them has the size that follows."""
+    """The number of steps, and whether the step size that follows is that of the first one."""
     if plan.steps == 1:
         return "1 step of"
     first = ", the first of" if plan.regime == STOCHASTIC else " of"
@@ -57,7 +57,7 @@ def _steps(plan: Plan) -> str:
 
 
 def _table(plan: Plan) -> Table:
-    """One row an option, within 80 columns; the best is marked."""
+    """One row per option, within 80 columns; the best is marked."""
     from rich.box import SIMPLE
     from rich.table import Column, Table
 
@@ -80,7 +80,7 @@ def _table(plan: Plan) -> Table:
 
 
 def _short(number: float) -> str:
-    """A number in at most eight characters: whole below a million, else of three digits."""
+    """A number in at most eight characters: an integer below a million, else three digits."""
     text = f"{number}" if isinstance(number, int) and number < 10**6 else f"{number:.3g}"
     return _plain(text)
 
@@ -96,5 +96,5 @@ def _plain(number: str) -> str:
 
 
 def _share(option: Option) -> str:
-    """The rate beside the best one's."""
+    """The rate relative to the best one."""
     return f"{option.share:.0%}" if option.share >= 0.005 else "<1%"

@@ -1,4 +1,4 @@
-"""What a plan says beside its numbers: what it assumes, what to mind, how to find out more."""
+"""The text of a plan: advice, assumptions, notes, and the command of a study to verify it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from zotune.theory.planning import Flatness
 
 NEAR = 0.9
-"""The share of the dimension past which solving for a block magnifies errors."""
+"""If q exceeds this share of the dimension, solving for a block magnifies errors."""
 LOST = 1e-3
-"""The share of a block that may depend on the rest without a word."""
+"""Share of dependent directions in a block above which there is a note."""
 
 
 ENOUGH = 10
-"""Steps that a run should have, to follow a function that is not the same everywhere."""
+"""Minimum number of steps, so that a run can follow a function whose curvature changes."""
 FLOAT, MINUTE, HOUR = 8, 60, 3600
 
 
 def advice(case: Case, flat: Flatness) -> Iterator[str]:
-    """The block sizes that lose nothing, one of them to begin with, and what it takes."""
+    """Advice: block sizes that lose little, one of them to start with, and its cost."""
     q = advised(case, flat)
     steps = case.steps(q)
     if flat.low == flat.high:
@@ -53,7 +53,7 @@ def advice(case: Case, flat: Flatness) -> Iterator[str]:
 def advised(case: Case, flat: Flatness) -> int:
     """The largest block in the flat range that leaves enough steps, else the smallest.
 
-    Blocks that would be nearly square are left out where they have to be solved for.
+    Blocks that are nearly square are left out if the estimator solves a linear system.
     """
     most = NEAR * case.dim if _solves(case, flat.estimator) else case.dim
     fit = [q for q in _between(flat) if case.steps(q) >= ENOUGH and q <= max(most, flat.low)]
@@ -61,7 +61,7 @@ def advised(case: Case, flat: Flatness) -> int:
 
 
 def _between(flat: Flatness) -> set[int]:
-    """Block sizes of a flat range that a person would name: its ends, and round numbers."""
+    """Candidate block sizes in a flat range: its ends, and round numbers."""
     round_ones = {digit * 10**k for k in range(len(str(flat.high))) for digit in (1, 2, 5)}
     return {flat.low, flat.high, *(q for q in round_ones if flat.low <= q <= flat.high)}
 
@@ -88,7 +88,7 @@ def _bytes(size: float) -> str:
 
 
 def spoken_time(seconds: float) -> str:
-    """A time as a person says it.
+    """A time in readable units.
 
     >>> spoken_time(50), spoken_time(3000), spoken_time(20000)
     ('50 seconds', '50 minutes', '5.6 hours')
@@ -101,7 +101,7 @@ def spoken_time(seconds: float) -> str:
 
 
 def assumptions(case: Case) -> Iterator[str]:
-    """What the bounds take for granted."""
+    """The assumptions of the bounds."""
     yield {
         STRONGLY_CONVEX: f"f is L-smooth and strongly convex, with L/γ = {case.condition:g} "
         "(condition); the bound depends on it, the choice hardly does",
@@ -122,7 +122,7 @@ def assumptions(case: Case) -> Iterator[str]:
 
 
 def _charged(case: Case) -> str:
-    """What a step costs, under either way of counting."""
+    """The cost of a step, for either way of counting."""
     difference = case.budget.difference.name
     calls = f"{'q + 1' if difference == FORWARD else '2q'} with {difference} differences"
     if case.budget.count == DIRECTIONS:
@@ -131,7 +131,7 @@ def _charged(case: Case) -> str:
 
 
 def notes(case: Case, best: Option, flatness: Sequence[Flatness]) -> Iterator[str]:
-    """What a reader of the plan should know before following it."""
+    """Notes for readers of the plan."""
     flat = ", ".join(f"{f.estimator} with {_range(f)}" for f in flatness)
     yield f"how flat the optimum is: at most {flatness[0].within:.0%} of the rate is lost by {flat}"
     if case.L is None:
@@ -149,7 +149,7 @@ def notes(case: Case, best: Option, flatness: Sequence[Flatness]) -> Iterator[st
 
 
 def _of_update(case: Case) -> Iterator[str]:
-    """Whether the plan is one for the update."""
+    """Notes on whether the plan applies to the update."""
     if case.accelerated:
         yield (
             "the bound is that of the accelerated method without restarts, at the point that it "
@@ -163,7 +163,7 @@ def _of_update(case: Case) -> Iterator[str]:
 
 
 def _range(flat: Flatness) -> str:
-    """The block sizes that are about as good as the best."""
+    """The range of block sizes that are about as good as the best."""
     if flat.low == flat.high:
         return f"q = {flat.q} only"
     return f"q from {flat.low} to {flat.high} (best {flat.q})"
@@ -182,7 +182,7 @@ def _unknown_smoothness(case: Case) -> str:
 
 
 def _solving(case: Case, best: Option) -> Iterator[str]:
-    """Blocks that are nearly square have to be solved for, unless they are orthogonal."""
+    """A note on nearly square blocks, whose linear systems are ill-conditioned."""
     if _solves(case, best.estimator) and best.q > max(1, NEAR * case.dim):
         forward = case.budget.difference.name == FORWARD
         yield (
@@ -194,13 +194,13 @@ def _solving(case: Case, best: Option) -> Iterator[str]:
 
 
 def _solves(case: Case, estimator: str) -> bool:
-    """Whether an estimate takes the solution of a system with the block's directions."""
+    """Whether the estimator solves a linear system with the block's directions."""
     orthogonal = DIRECTION_KINDS[case.directions].orthogonal
     return "interpolates" in ESTIMATORS[estimator].claims and not orthogonal
 
 
 def _dependent(case: Case) -> Iterator[str]:
-    """Random signs may repeat each other, and a projection then has fewer dimensions."""
+    """A note on linearly dependent random signs, for which a projection has lower rank."""
     for how in case.methods:
         independent = how.progress(case.most) * case.dim
         projects = "projects" in how.estimator.claims
@@ -213,7 +213,7 @@ def _dependent(case: Case) -> Iterator[str]:
 
 
 def _elsewhere(case: Case) -> str:
-    """The size of the study where it is not the plan's."""
+    """The size of the study if it differs from the plan's."""
     studied = case.studied
     if studied == case:
         return ""
@@ -221,7 +221,7 @@ def _elsewhere(case: Case) -> str:
 
 
 def command(case: Case, flatness: Sequence[Flatness]) -> str:
-    """The study that tunes the step beside q, on the paper's problem for the regime."""
+    """The command of a study that tunes step and q on the paper's problem for the regime."""
     q = sorted({1, case.most, *(f.q for f in flatness), *case.powers})
     settings = {
         "problem.dim": case.dim,

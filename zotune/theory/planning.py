@@ -1,7 +1,7 @@
-"""What the theory would do with a budget: estimator, block size, steps and the guarantee.
+"""``plan``: choose estimator, block size and step size for a budget by the theory.
 
-``plan`` compares the bounds of ``zotune.theory`` over all estimators with known moments and all
-block sizes. It needs no function and no torch.
+It compares the bounds of ``zotune.theory`` over all estimators with known moments and all block
+sizes. It needs neither a function nor torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zotune.theory.plan_words import advice, assumptions, command, notes, own_st
 from zotune.updates import PLAIN
 
 WITHIN = 0.05
-"""The loss of rate that still counts as flat."""
+"""Relative loss of rate that defines the flat range of block sizes."""
 
 UNITS = {
     STRONGLY_CONVEX: "(f(x_0) − f*)",
@@ -37,10 +37,10 @@ UNITS = {
     NONCONVEX: "L (f(x_0) − f*)",
     STOCHASTIC: "L ‖x_0 − x*‖²",
 }
-"""What the bound of each regime is a multiple of."""
+"""The unit of the bound of each regime."""
 
 ENOUGH = 10
-"""Of equally good options, one with at least so many steps is preferred."""
+"""Among equally good options, one with at least this many steps is preferred."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Flatness:
 
 @dataclass(frozen=True)
 class Plan:
-    """The best option, its alternatives, and what they rest on."""
+    """The best option, its alternatives, and their assumptions."""
 
     dim: int
     budget: int
@@ -71,21 +71,21 @@ class Plan:
     alternatives: tuple[Option, ...]
     """All options, by estimator and q; the best one is among them."""
     flatness: tuple[Flatness, ...]
-    """One an estimator; the best one's first."""
+    """One per estimator; that of the best one first."""
     bounded: str
-    """What the bound is on."""
+    """The quantity that is bounded."""
     unit: str
-    """What the bound is a multiple of."""
+    """The unit of the bound."""
     step_unit: str
-    """1/L where L is not given, else empty."""
+    """``1/L`` if L is not given, else empty."""
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     command: str
-    """The study that finds out what tuning the step changes."""
+    """The command of a study that measures the effect of tuning the step."""
     advice: tuple[str, ...] = ()
-    """What a person would say: which block sizes lose nothing, memory, time."""
+    """Advice in words: recommended block sizes, memory, time."""
     own_study: str = ""
-    """The command that begins a study of the user's own function."""
+    """The command that creates a study of the user's own function."""
 
     @property
     def estimator(self) -> str:
@@ -94,17 +94,17 @@ class Plan:
 
     @property
     def q(self) -> int:
-        """Its directions a step."""
+        """Its number of directions per step."""
         return self.best.q
 
     @property
     def steps(self) -> int:
-        """How many steps the budget lasts."""
+        """The number of steps within the budget."""
         return self.best.steps
 
     @property
     def step(self) -> float:
-        """The step size, times L where L is not given."""
+        """The step size, multiplied by L if L is not given."""
         return self.best.step
 
     @property
@@ -130,20 +130,20 @@ def plan(
     noise: float = 1.0,
     update: str = PLAIN,
 ) -> Plan:
-    """Choose estimator, q and step size by the theory alone, before anything is evaluated.
+    """Choose estimator, q and step size by the theory alone, without evaluations.
 
     Args:
         dim: d.
-        budget: what may be spent, in the unit of ``count``.
+        budget: the budget, in the unit of ``count``.
         regime: strongly-convex, convex, nonconvex or stochastic.
         count: evaluations (every call of f) or directions (as the paper counts).
         difference: forward (q + 1 evaluations a step) or central (2q).
         directions: gaussian, sphere, rademacher, coordinate or orthogonal.
-        L: Lipschitz constant of the gradient; the step is a multiple of 1/L without it.
-        condition: L/γ, above 1, of the strongly convex regime only.
-        noise: σ in multiples of L ‖x_0 − x*‖, of the stochastic regime only.
-        update: sgd, or nesterov, whose rate is known for convex functions. For any other the plan
-            is that of sgd, and says so.
+        L: Lipschitz constant of the gradient; without it, the step is a multiple of 1/L.
+        condition: L/γ, above 1, for the strongly convex regime only.
+        noise: σ in multiples of L ‖x_0 − x*‖, for the stochastic regime only.
+        update: sgd, or nesterov, whose rate is known for convex functions. For any other update
+            the plan is that of sgd, with a note.
 
     Returns:
         A ``Plan``; ``to_dict()`` for JSON, ``render(plan)`` for a terminal.
@@ -203,7 +203,7 @@ def _planned(case: Case) -> Plan:
 
 
 def _best(options: list[Option]) -> Option:
-    """The highest rate; among equals the largest block that leaves ten steps, else the smallest."""
+    """The option with the highest rate; ties: the largest block with ten steps, or the smallest."""
     top = max(option.rate for option in options)
     equal = sorted((o for o in options if o.rate >= top * (1 - EQUAL)), key=lambda o: o.q)
     return next((o for o in reversed(equal) if o.steps >= ENOUGH), equal[0])

@@ -1,8 +1,8 @@
-"""Which block size is best by the clock, where workers evaluate side by side.
+"""The best block size by wall time, if workers evaluate in parallel.
 
 A step of q directions takes as many rounds of queries as its evaluations need on N workers. Small
 blocks leave workers idle; large ones cost budget. The rates of ``zotune plan`` grow with the number
-of steps, so that a rate over the seconds it takes is how fast a guarantee is reached.
+of steps, so that the rate per second measures how fast a guarantee is reached.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from zotune.theory.plan_words import spoken_time
 
 @dataclass(frozen=True)
 class Timed:
-    """The fastest way to a guarantee, beside the one that spends least."""
+    """The option that reaches a guarantee first, compared with the one that spends least."""
 
     workers: int
     seconds_per_query: float
     estimator: str
     q: int
     seconds: float
-    """What the whole budget takes with it."""
+    """Seconds for the whole budget."""
     idle: float
-    """The share of the workers' time in which they wait for a step to end."""
+    """Share of the workers' time spent waiting for the end of a step."""
     thrifty_q: int
-    """The block size that is best by the budget alone."""
+    """The best block size by budget alone."""
     thrifty_seconds: float
     faster: float
-    """How many times faster a guarantee is reached than with that."""
+    """Speedup compared with ``thrifty_q``."""
 
     def __str__(self) -> str:
         who = f"{self.workers} workers" if self.workers > 1 else "one worker"
@@ -55,10 +55,10 @@ def timed(case: Case, best: Option, workers: int, seconds_per_query: float) -> T
     """The block size that reaches a guarantee first.
 
     Args:
-        case: what was asked of the plan.
-        best: the choice by the budget alone.
-        workers: that evaluate side by side.
-        seconds_per_query: of one evaluation.
+        case: the input of the plan.
+        best: the choice by budget alone.
+        workers: the number of parallel workers.
+        seconds_per_query: seconds per evaluation.
     """
     workers = positive_int("workers", workers)
     if not 0 < seconds_per_query < float("inf"):
@@ -86,7 +86,7 @@ def timed(case: Case, best: Option, workers: int, seconds_per_query: float) -> T
 
 
 def sizes(case: Case, workers: int) -> list[int]:
-    """Block sizes worth a look: those that fill whole rounds, and a logarithmic grid."""
+    """Candidate block sizes: those that fill whole rounds, and a logarithmic grid."""
     affordable = case.budget.difference.affordable
     grid = geometric(1, case.most, points=65)
     rounds = geometric(1, max(1, 2 * case.most // workers), points=33)

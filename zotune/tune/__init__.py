@@ -1,1 +1,1 @@
-"""The adapters to Ray Tune: objectives that travel, the trainable, the search space."""
+"""The adapters to Ray Tune: the trainable, its workers, the search space, plugins of users."""

@@ -1,4 +1,4 @@
-"""How a driver's callback asks the workers of its experiment for their curve points."""
+"""Flags by which a callback in the driver requests curve points from the experiment's workers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ CURVES, WANTED = "curves", "1"
 
 
 def ask_for_curves(experiment: str) -> None:
-    """Let our trainables of an experiment send their curve points, wherever they run."""
+    """Request that zotune's trainables of an experiment send their curve points."""
     driver_notes.leave(WANTED, CURVES, experiment)
 
 
 def stop_asking(experiment: str) -> None:
-    """Rows alone from now on."""
+    """Withdraw the request: workers send rows without curve points."""
     with suppress(Exception):
         driver_notes.remove(CURVES, experiment)
 
 
 def curves_wanted(experiment: str) -> bool:
-    """Whether the driver of this worker asked; False where nobody can be asked."""
+    """Whether the driver of this worker has requested curve points; False without Ray."""
     with suppress(Exception):
         return driver_notes.read(CURVES, experiment) == WANTED
     return False

@@ -1,4 +1,4 @@
-"""Notes that the driver of an experiment leaves for its workers, in Ray's key-value store."""
+"""Messages from the driver of an experiment to its workers, in Ray's key-value store."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _in
 
 
 def leave(note: str, what: str, *whose: str) -> None:
-    """Write a note, in place of an earlier one; nothing where there is no Ray."""
+    """Write a message, replacing an earlier one; does nothing without Ray."""
     if ray.is_initialized():
         _internal_kv_put(_key(what, *whose), note.encode())
 
 
 def read(what: str, *whose: str) -> str | None:
-    """The note that was left; None where there is none."""
+    """Read a message; None if there is none."""
     found: bytes | None = None
     if ray.is_initialized():
         found = _internal_kv_get(_key(what, *whose))
@@ -21,13 +21,13 @@ def read(what: str, *whose: str) -> str | None:
 
 
 def remove(what: str, *whose: str) -> None:
-    """Take a note away."""
+    """Delete a message."""
     if ray.is_initialized():
         _internal_kv_del(_key(what, *whose))
 
 
 def _key(*parts: str) -> bytes:
-    """The driver's job is part of it: two drivers of one cluster may use the same names."""
+    """The key, including the driver's job, as two drivers of a cluster may use the same names."""
     what, *whose = parts
     job = ray.get_runtime_context().get_job_id()
     return ":".join(["zotune", what, str(job), *whose]).encode()

@@ -1,8 +1,8 @@
-"""How far a trial may go, as the driver of its experiment tells its worker.
+"""Budget limits that the driver of an experiment sends to the worker of a trial.
 
-A study with a total reserves for each trial what it may spend before its next report. Where less
-is left, the trial is told the position at which it ends, and its last block shrinks to that. The
-winner of a race is told the position at which it goes on from a better point.
+A study with a total reserves budget for each trial up to its next report. If less is left, the
+worker is sent the position at which the trial ends, and the last block shrinks accordingly. The
+winner of a race is sent the position at which it continues from a better point.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ def grant(experiment: str, trial: str, upto: int) -> None:
 
 
 def granted(experiment: str, trial: str) -> int | None:
-    """The position up to which a trial may go; None where nobody has said."""
+    """The position up to which a trial may go; None if there is no limit."""
     found = driver_notes.read(GRANTED, experiment, trial)
     return None if found is None else int(found)
 
 
 def join(experiment: str, trial: str, position: int, file: str) -> None:
-    """Let a trial go on from the best point in a checkpoint, once it has come to a position."""
+    """Let a trial continue from the best point in a checkpoint once it reaches a position."""
     driver_notes.leave(json.dumps([position, file]), JOINS, experiment, trial)
 
 
 def joins(experiment: str, trial: str) -> tuple[int, Path] | None:
-    """Where a trial goes on from another point, and the checkpoint that has it; None: nowhere."""
+    """The position at which a trial changes to another point, and its checkpoint; None: never."""
     found = driver_notes.read(JOINS, experiment, trial)
     if found is None:
         return None

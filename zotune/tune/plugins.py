@@ -1,4 +1,4 @@
-"""Estimators, directions and problems that users write: imported, named, and taken to workers."""
+"""``--import``: load files or modules of users that register entries, and send them to workers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zotune.errors import ConfigError, ZotuneError
 
 
 def import_plugin(place: str) -> None:
-    """Import a ``.py`` file or a module of the user's, which registers what can be named then.
+    """Import a user's ``.py`` file or module, which registers entries.
 
-    It travels to Ray's workers by value, and with it the modules beside a file that it imports:
-    the machines of a cluster need no copy of them.
+    It is sent to Ray's workers by value, with the modules in the same folder that it imports, so
+    that other machines of a cluster need no copy.
     """
     from ray import cloudpickle
 
@@ -43,9 +43,9 @@ def _modules_in(folder: Path, names: set[str]) -> list[ModuleType]:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """The module of a file, under the file's name; once, however often it is asked for.
+    """Import a file as a module under the file's name, once.
 
-    It finds modules beside it, as a script does.
+    Like a script, it can import modules in its folder.
     """
     if not path.is_file():
         raise ConfigError(f"--import {path}: there is no such file at {path.absolute()}")
@@ -72,7 +72,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_name(name: str) -> ModuleType:
-    """A module that is installed, or beside where the command is typed."""
+    """Import a module that is installed, or in the current folder."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -84,7 +84,7 @@ def _from_name(name: str) -> ModuleType:
 
 
 def _line(error: BaseException, module_file: str) -> str:
-    """Where in the file it went wrong, if it was there."""
+    """The line of the error, if it occurred in the file."""
     trace, at = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == module_file:

@@ -18,9 +18,9 @@ from zotune.steps import AUTO, STEPS, THEORY
 from zotune.updates import PLAIN, UPDATES
 
 FACTORS = (0.25, 16.0)
-"""Multiples of the theory step that are worth a look where L is known."""
+"""Range of multiples of the theory step that are searched if L is known."""
 INVERSE_SMOOTHNESS = (1e-6, 1e2)
-"""Values of 1/L that are searched where it is not."""
+"""Range of 1/L that is searched if L is not known."""
 
 Range = Sequence[Any] | tuple[float, float] | None
 
@@ -42,27 +42,28 @@ def search_space(
     count: str = EVALUATIONS,
     **fixed: Any,
 ) -> dict[str, Any]:
-    """A Tune ``param_space`` whose draws mean the same for every estimator and q.
+    """A Tune ``param_space`` in which eta has the same scale for every estimator and q.
 
     The step size is ``eta`` times the theory step of the estimator, the directions and q, so that
-    one draw of eta is as bold for averaging with one query as for projection with a full block.
+    one value of eta is as large a step for averaging with one query as for projection with a full
+    block.
 
     Args:
-        dim: dimension of the objective; q is never more.
-        budget: what a trial may spend; q is never more than it affords.
+        dim: dimension of the objective, an upper bound of q.
+        budget: budget of a trial, which limits q, too.
         problem: a problem's name or mapping, for ``ZOTrainable``; leave it out for your own.
-        estimators: names to choose from; all that have a theory step unless given.
+        estimators: names to choose from; default: all that have a theory step.
         q: a list to choose from, or a pair (lowest, highest) drawn log-uniformly.
         eta: the range of the factor, drawn log-uniformly.
-        L: smoothness. None takes the objective's own or estimates it; ``"search"`` takes 1/L for
-            the unknown: L is 1 and eta is searched over a wider range.
-        directions: kinds to choose from; gaussian unless given.
+        L: smoothness. None: the objective's own, or estimated. ``"search"``: unknown; L is set to 1
+            and eta, which is then 1/L, is searched over a wider range.
+        directions: kinds to choose from; default: gaussian.
         difference: forward, central, or both.
-        mu: a range drawn log-uniformly; by dtype unless given.
+        mu: a range drawn log-uniformly; default: a value by dtype.
         updates: names to choose from: sgd, nesterov, lbfgs, …
         steps: step rules to choose from. Under ``auto`` eta is a factor of the step that the rule
             finds, and is searched around 1 as under ``theory``.
-        count: what the budget limits.
+        count: the unit of the budget, evaluations or directions.
         fixed: further settings: replicates, seed, report_every, …
 
     Returns:
@@ -149,11 +150,11 @@ def _block_sizes(q: Range, most: int) -> Any:
 
 
 def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
-    """One name is a list of one."""
+    """Names as a list; a single name becomes a list of one."""
     return [names] if isinstance(names, str) else names
 
 
 def _choice(kind: str, names: Sequence[str], known: Any) -> Any:
-    """One name as it is, several to choose from."""
+    """A single name, or a Tune choice of several."""
     checked = [one_of(kind, name, known) for name in names]
     return checked[0] if len(checked) == 1 else tune.choice(checked)

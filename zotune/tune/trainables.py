@@ -1,4 +1,4 @@
-"""The thin adapter to Ray Tune: configuration in, result rows out."""
+"""``ZOTrainable``, the adapter to Ray Tune, and ``trainable``, which binds it to an objective."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from zotune.runs import checkpoint as checkpoints
     from zotune.runs import sources, stopping
     from zotune.runs import workers as run_workers
-else:  # a driver names the class and runs nothing: torch is for its workers
+else:  # imported late: a driver only names the class; its workers need torch
     torch = LazyModule("torch")
     loops = LazyModule("zotune.loop")
     joining = LazyModule("zotune.loop.joining")
@@ -64,7 +64,7 @@ class ZOTrainable(tune.Trainable):
 
     The configuration has the settings that ``zotune list`` shows: problem, estimator, q, step, …
     A ``step()`` runs to the next multiple of ``report_every`` in spent budget and reports at the
-    first zeroth-order step at or past it; the trial ends by itself when the budget does. Rows carry
+    first zeroth-order step at or past it; the trial ends when its budget is spent. Rows have
     ``timesteps_total`` = spent, so that loggers and schedulers count queries.
     """
 
@@ -88,12 +88,12 @@ class ZOTrainable(tune.Trainable):
         limited: bool = False,
         most_seconds: float | None = None,
     ) -> None:
-        """Build the objective and the loop; bad settings fail here, before anything is spent.
+        """Build the objective and the loop; invalid settings raise before anything is evaluated.
 
-        ``carried`` holds checkpoints that trials begin at, by their identity; ``own`` what the
-        driver has registered; ``shared`` the settings of a resumed launch, for what its trials
-        leave out; ``limited`` says that the driver grants what may be spent; ``most_seconds`` is
-        the wall time after which a trial ends as if its budget were spent.
+        ``carried`` holds checkpoints from which trials start, by their identity; ``own`` the
+        registry entries of the driver; ``shared`` the settings of a resumed launch, as defaults of
+        its trials. ``limited`` says that the driver limits the budget; ``most_seconds`` is the
+        wall time after which a trial ends as if its budget was spent.
         """
         adopt_plugins(own or {})
         self._source = source
@@ -108,7 +108,7 @@ class ZOTrainable(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """One CPU, and one for each worker; None where there are none."""
+        """One CPU, and one for each worker; None if there are no workers."""
         workers = int({**cls.defaults, **config}.get("workers", 0))
         return bundles_for(workers) if workers else None
 
@@ -117,7 +117,7 @@ class ZOTrainable(tune.Trainable):
         self._workers.close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Start over with another configuration; nothing of the last trial is left."""
+        """Start over with another configuration; drops all state of the last trial."""
         self._last_result = None
         self._begin(new_config)
         return True
@@ -142,7 +142,7 @@ class ZOTrainable(tune.Trainable):
     def _advanced(self) -> tuple[State, dict[str, Any]]:
         """The state at the next report and its row, timed."""
         loop = self._loop
-        self._current()  # with the seconds of a checkpoint, or those that the start takes
+        self._current()  # includes the seconds of a checkpoint, or of evaluating the start
         with timed(self._seconds) as elapsed:
             if self._limited:
                 loop.limit_to(granted(*self._named()))
@@ -152,7 +152,7 @@ class ZOTrainable(tune.Trainable):
         return found
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state, whole or not at all, with what is needed to read it without us."""
+        """Write the state atomically, readable without this trainable."""
         last: Any = self._last_result
         if last:
             last.pop(CURVE_KEY, None)
@@ -170,7 +170,7 @@ class ZOTrainable(tune.Trainable):
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
         config = self._checked(settings)
-        self.__dict__.pop("_loop", None)  # two models at a time may be one too many
+        self.__dict__.pop("_loop", None)  # free the old model before the new one is built
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent, self._seconds = -1, 0.0
@@ -183,7 +183,7 @@ class ZOTrainable(tune.Trainable):
         return loops.Loop(config, self._objective(config))
 
     def _with_workers(self, config: Config) -> loops.Loop:
-        """A loop whose requests the trial's workers answer; a factory is called by them alone."""
+        """A loop whose requests the trial's workers answer; only they call a factory."""
         self._workers.require(config.workers)
         made_there = self._source is not None and isinstance(self._source.target, sources.Factory)
         loop = None if made_there else loops.Loop(config, self._objective(config))
@@ -191,10 +191,10 @@ class ZOTrainable(tune.Trainable):
         workers = self._workers.open(
             config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
         )
-        torch.set_num_threads(workers.threads)  # the run computes as its workers do
+        torch.set_num_threads(workers.threads)  # the same rounding as in the workers
         loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
         run_workers.serve(workers, loop)
-        workers.gather()  # the start of processes is no part of the trial's wall time
+        workers.gather()  # the trial's wall time excludes the start of processes
         return loop
 
     def _current(self) -> State:
@@ -211,14 +211,14 @@ class ZOTrainable(tune.Trainable):
         return self._state
 
     def _go_on_from(self, file: Path) -> dict[str, Any]:
-        """Take up a checkpoint's state; the notes that were saved with it."""
+        """Continue from a checkpoint's state; returns the notes that were saved with it."""
         self._charged = checkpoints.charged_in(file)
         self._state, notes = checkpoints.load_loop(self._loop, file)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
         return notes
 
     def _join(self) -> None:
-        """Go on from the point that the driver has named, once the trial has come that far."""
+        """Change to the point that the driver has named once the trial reaches its position."""
         state, told = self._current(), joins(*self._named())
         if told is None or not self._joined < told[0] <= self._charged:
             return
@@ -226,7 +226,7 @@ class ZOTrainable(tune.Trainable):
         self._joined = told[0]
 
     def _take_defaults_of(self, file: Path) -> None:
-        """Begin anew under the defaults of then, where a checkpoint of an older format differs."""
+        """Rebuild with the defaults of a checkpoint's older format, if they differ."""
         told = {**self._shared, **self.defaults, **(self.config or {})}
         then = checkpoints.with_defaults_of(file, told)
         if then != told and self._checked(then) != self._loop.config:
@@ -240,9 +240,9 @@ class ZOTrainable(tune.Trainable):
         return parse_config(plain(merged))
 
     def _objective(self, config: Config) -> AnyObjective:
-        """The objective of a configuration; an actor that is used again builds it once.
+        """The objective of a configuration; a reused actor builds it once.
 
-        Weights are where the last trial left them, so a model is built for every trial.
+        A model is built for every trial, because the last trial has changed its weights.
         """
         key = json.dumps(config.problem, sort_keys=True)
         if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
@@ -254,7 +254,7 @@ class ZOTrainable(tune.Trainable):
         return built
 
     def _new_points(self, state: State, status: str) -> list[dict[str, Any]]:
-        """Curve points that have become final since the last row; the last names all losses."""
+        """Curve points that have become final since the last row; the last has all losses."""
         points: list[dict[str, Any]] = self._loop.curve_rows(state, self._sent, status)
         self._sent = points[-1]["spent"] if points else self._sent
         if points and status != RUNNING:
@@ -264,7 +264,7 @@ class ZOTrainable(tune.Trainable):
         return points
 
     def _sends_curve(self) -> bool:
-        """Whether the configuration says so, or a callback of the experiment has asked."""
+        """Whether the configuration or a callback of the experiment requests curve points."""
         if self._wanted is None:
             self._wanted = self._loop.config.curve or curves_wanted(self._named()[0])
         return self._wanted
@@ -275,7 +275,7 @@ class ZOTrainable(tune.Trainable):
         return (info.experiment_name, info.trial_id) if info else ("", "")
 
     def _share(self, resource: str) -> float:
-        """How much of a resource the trial itself was given, without its workers."""
+        """The trial's own share of a resource, without its workers."""
         resources = self.trial_resources
         if not resources or resources.head_bundle_is_empty:
             return 0.0
@@ -285,7 +285,7 @@ class ZOTrainable(tune.Trainable):
         return max(1, int(self._share("CPU")))
 
     def _device(self) -> torch.device:
-        """The GPU that Ray gave the trial, if there is a real one; else the CPU."""
+        """The GPU that Ray has assigned to the trial, if it exists; else the CPU."""
         on_gpu = self._share("GPU") > 0 and torch.cuda.is_available()
         return torch.device("cuda" if on_gpu else "cpu")
 
@@ -326,18 +326,19 @@ def trainable(
         objective: an Objective; a function of one vector (with ``dim``), called ``fn(x)`` or, with
             data, ``fn(x, data)``; a ``zotune.factory``, called with the data in each worker; or a
             ``torch.nn.Module``, whose loss is ``module.loss(data)`` or ``module(data)``.
-        data: goes through Ray's object store, once, however many trials there are.
-        name: how Tune calls it; the objective's name and a hash of its code unless given.
+        data: stored in Ray's object store once, for all trials.
+        name: the name for Tune; default: the objective's name and a hash of its code.
         dim: dimension of a plain function.
         metrics: {name: function of x} of a plain function; each has a column in Tune's results.
-        failures: exceptions of a plain function that are rejected points, like inf.
-        array: "numpy" or "torch", what a plain function is called with, where it is not found out.
+        failures: exception types of a plain function that reject the point, like inf.
+        array: "numpy" or "torch", the argument type of a plain function; default: determined
+            automatically.
         defaults: settings that trials may leave out, such as budget or replicates.
 
     Returns:
-        A class for ``tune.Tuner``, which knows the estimators and directions that you have
-        registered so far. Its name is the same in every run of one script, so that
-        ``Tuner.restore`` finds it, and no two objectives of one driver share it.
+        A class for ``tune.Tuner``, which includes the estimators and directions that you have
+        registered so far. Its name is the same in every run of a script, so that
+        ``Tuner.restore`` finds it, and unique among the objectives of a driver.
 
     >>> import zotune
     >>> bowl = zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0)
@@ -361,7 +362,7 @@ def trainable(
 
 
 def _unique_name(name: str, bound: tuple[Any, ...]) -> str:
-    """The name, numbered where something else in this process has it already."""
+    """The name, with a number if it is taken in this process already."""
     holders = _BOUND.setdefault(name, [])
     for at, holder in enumerate(holders):
         if all(mine is theirs for mine, theirs in zip(bound, holder, strict=True)):

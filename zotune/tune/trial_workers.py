@@ -1,4 +1,4 @@
-"""Evaluation workers of a trial: bundles of its placement group, one objective each."""
+"""Evaluation workers of a trial, each in a bundle of its placement group."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def bundles_for(
     trial: Mapping[str, float] | None = None,
     worker: Mapping[str, float] | None = None,
 ) -> tune.PlacementGroupFactory:
-    """What a trial takes: a bundle for itself, and one for each of its workers.
+    """The placement group of a trial: a bundle for itself, and one for each of its workers.
 
     Args:
-        workers: how many.
+        workers: the number of workers.
         trial: ``cpu`` and ``gpu`` of the trial itself.
-        worker: the same of a worker.
+        worker: the same for each worker.
     """
     shares = [SHARE | dict(trial or {}), *[SHARE | dict(worker or {})] * workers]
     bundles = [{"CPU": float(one["cpu"]), "GPU": float(one["gpu"])} for one in shares]
@@ -44,15 +44,15 @@ def bundles_for(
 def bundles_of(
     config: Mapping[str, Any], *, workers: int, trial: Any, worker: Any
 ) -> tune.PlacementGroupFactory:
-    """What the trial of a configuration takes, which may say how many workers it has."""
+    """The placement group for a configuration, which may set the number of workers."""
     return bundles_for(int(config.get("workers", workers)), trial, worker)
 
 
 class TrialWorkers:
-    """The workers of one trial after the other; an actor that is used again keeps them.
+    """The workers of a trial's actor; a reused actor keeps them for its next trial.
 
     Args:
-        resources: of the trial, as Tune knows them.
+        resources: the resources of the trial, from Tune.
     """
 
     def __init__(self, resources: Any) -> None:
@@ -64,7 +64,7 @@ class TrialWorkers:
         self._workers: RayWorkers | None = None
 
     def require(self, count: int) -> None:
-        """Refuse workers that have no bundles; they would run beside what the trial was given."""
+        """Raise an error if workers have no bundles and would exceed the trial's resources."""
         if count > len(self._bundles):
             raise ConfigError(
                 f"workers={count} need a bundle each in the trial's resources, which has "
@@ -73,7 +73,7 @@ class TrialWorkers:
             )
 
     def open(self, count: int, key: Any, build: Callable[[torch.device], Any]) -> RayWorkers:
-        """Workers whose objectives ``build`` makes; those that are there if ``key`` is theirs."""
+        """Workers with objectives built by ``build``; old ones are reused if ``key`` agrees."""
         if self._workers is None or self._key != (count, key):
             self.close()
             share = self._bundles[0]
@@ -102,6 +102,6 @@ class TrialWorkers:
 
 
 def _built(plugins: Plugins, on_gpu: bool, build: Callable[[torch.device], Any]) -> Any:
-    """A worker's objective, on its GPU if it has a real one."""
+    """Build a worker's objective, on its GPU if it has one."""
     adopt_plugins(plugins)
     return build(torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu"))

@@ -1,13 +1,13 @@
 """Updates: how an estimate moves the point, and the vectors that are kept for it (its slots).
 
-One file an update. The function gets an estimate g = U·c at a stretch of the vector, its slots at
-the same stretch, the step size eta and the index t of the step, and returns what is subtracted from
-x. It works number by number, so that a vector of ten coordinates and a tile of a model's weights
-are the same to it. It may change its slots in place; they begin at zero.
+One file per update. The function gets an estimate g = U·c for a range of coordinates, its slots for
+the same range, the step size eta and the index t of the step, and returns the vector to subtract
+from x. It works elementwise, so that it applies to a vector of ten coordinates as well as to a tile
+of a model's weights. It may change its slots in place; they start at zero.
 
-An update that needs inner products of whole vectors (``lbfgs``) declares a ``basis``, vectors made
-of g and the slots number by number, and ``weigh``, which turns their Gram matrix into weights that
-the function is then given.
+An update that needs inner products of whole vectors (``lbfgs``) declares a ``basis``, vectors
+computed elementwise from g and the slots, and ``weigh``, which maps their Gram matrix to weights
+that are passed to the function.
 
 Your own, in a few lines::
 
@@ -34,53 +34,52 @@ PLAIN, WITH_MOMENTUM, QUASI_NEWTON = "sgd", "momentum", "lbfgs"
 """Updates that other parts of zotune refer to: those that ``auto`` chooses from."""
 
 Move = Callable[..., "Tensor"]
-"""(g, slots, eta, t[, weights]) → what is subtracted from x."""
+"""(g, slots, eta, t[, weights]) → the vector to subtract from x."""
 Basis = Callable[["Tensor", Mapping[str, "Tensor"]], Sequence["Tensor"]]
-"""(g, slots) → vectors whose inner products are wanted."""
+"""(g, slots) → vectors whose inner products are needed."""
 Weigh = Callable[..., "Tensor"]
-"""(Gram matrix, t) → the weights that ``move`` is given, both in float64."""
+"""(Gram matrix, t) → the weights for ``move``, both in float64."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """An entry of the registry: the move and what is known of it."""
+    """An entry of the registry: the move and its properties."""
 
     name: str
     formula: str
     summary: str
     move: Callable[..., Tensor]
     slots: tuple[str, ...] = ()
-    """Names of the vectors that it keeps, each as long as x, in float32 at least."""
+    """Names of the vectors that it keeps, each with the length of x, in float32 at least."""
     linear: bool = False
-    """Whether move(g, eta) = move(eta·g, 1): eta is then a factor of the estimate, and may be one
-    of the theory's step; else it is a length."""
+    """Whether move(g, eta) = move(eta·g, 1): eta is then a factor of the estimate, and may be a
+    multiple of the theory's step; else eta is a length."""
     takes_coefficient: bool = False
-    """Whether ``momentum`` of the configuration is given to it as ``coefficient``."""
+    """Whether it gets the setting ``momentum`` as ``coefficient``."""
     takes_spread: bool = False
-    """Whether it is told how far estimates lie from the gradient, as ``spread``: ω ≥ 1."""
+    """Whether it gets the spread ω ≥ 1 of the estimates as ``spread``."""
     basis: Basis | None = None
-    """Vectors whose Gram matrix it needs before it moves."""
+    """Vectors whose Gram matrix it needs."""
     weigh: Weigh | None = None
-    """What it makes of that matrix, for each replicate."""
+    """Function of that matrix, for each replicate."""
     natural: float | None = None
-    """The step size that it aims at; None where that is for others to say."""
+    """Its natural step size, such as 1 for quasi-Newton; None if it has none."""
     needs_gradient: bool = False
-    """Whether it makes little of anything but the gradient itself: ``q: auto`` then takes full
-    blocks sooner."""
+    """Whether it works well only with exact gradients: ``q: auto`` then uses full blocks sooner."""
 
     @property
     def plain(self) -> bool:
-        """Whether it subtracts η U c and nothing else, in one operation where possible."""
+        """Whether it just subtracts η U c, which can be done in one operation."""
         return self.linear and not self.slots
 
     def bound(self, coefficient: float, spread: float = 1.0) -> Move:
-        """The move with what it is told of the configuration and the estimate."""
+        """The move with its coefficient and spread bound."""
         told = {"coefficient": coefficient} if self.takes_coefficient and coefficient else {}
         told |= {"spread": spread} if self.takes_spread else {}
         return partial(self.move, **told) if told else self.move
 
     def bound_weigh(self, coefficient: float, spread: float, dim: int) -> Weigh | None:
-        """The same of ``weigh``; None where a constant coefficient needs no weights."""
+        """The same for ``weigh``; None if a constant coefficient needs no weights."""
         if self.weigh is None or not self.takes_spread:
             return self.weigh
         return None if coefficient else partial(self.weigh, spread=spread, dim=dim)

@@ -21,9 +21,9 @@ MEAN, SQUARE, TINY = 0.9, 0.999, 1e-8
 def adam(g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int) -> Tensor:
     """Every coordinate by about η, whatever its scale; two vectors are kept.
 
-    m̂ = m / (1 − β₁ᵗ⁺¹) and ŝ alike, with β₁ = 0.9, β₂ = 0.999, ε = 1e-8. η is a length, not a
-    factor of 1/L: there is no step of the theory. Kingma, Ba 2015; with zeroth-order estimates
-    ZO-AdaMM, Chen et al. 2019.
+    m̂ = m / (1 − β₁ᵗ⁺¹) and ŝ likewise, with β₁ = 0.9, β₂ = 0.999, ε = 1e-8. η is a length, not a
+    factor of 1/L: there is no theory step. Kingma, Ba 2015; with zeroth-order estimates ZO-AdaMM,
+    Chen et al. 2019.
     """
     mean = slots["mean"].mul_(MEAN).add_(g, alpha=1 - MEAN)
     square = slots["square"].mul_(SQUARE).addcmul_(g, g, value=1 - SQUARE)

@@ -15,20 +15,20 @@ else:
     torch = LazyModule("torch")
 
 PAIRS = 10
-"""Pairs (s, y) that are kept."""
+"""Number of pairs (s, y) that are kept."""
 S, Y = ([f"{name}{k}" for k in range(PAIRS)] for name in "sy")
 CURVED = 1e-10
-"""The least cosine of s and y that tells a curvature."""
+"""Minimum cosine of s and y; pairs below it are skipped."""
 
 
 def basis(g: Tensor, slots: Mapping[str, Tensor]) -> Sequence[Tensor]:
-    """g, the newest y and s, and the pairs that are kept."""
+    """g, the newest y and s, and the stored pairs."""
     kept = [slots[name].to(g.dtype) for name in (*S, *Y)]
     return [g, g - slots["gradient"], slots["step"].to(g.dtype), *kept]
 
 
 def weigh(gram: Tensor, t: int) -> Tensor:
-    """H g as factors of the basis, by the two loops over the pairs in their order."""
+    """H g as coefficients of the basis, by the two-loop recursion."""
     unit = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     pairs = [(unit[2], unit[1])]
     pairs += [
@@ -67,12 +67,11 @@ def lbfgs(
 ) -> Tensor:
     """Quasi-Newton descent; 22 vectors are kept. Meant for full blocks, where ĝ is the gradient.
 
-    H g is a combination of g and the kept pairs, whose factors follow from the Gram matrix of
-    these vectors alone (Chen, Wang, Zhou 2014): a vector of ten numbers and the tiles of a model go
-    the same way. Pairs without positive curvature are passed over; without any, the step has length
-    η. With q < d, y holds the difference of two projections, and H is what is known of f along
-    them: no theory covers that. η = 1 is what it aims at; there is no step of the theory. Take
-    ``step: auto``. Liu, Nocedal 1989.
+    H g is a linear combination of g and the stored pairs, with coefficients that depend only on the
+    Gram matrix of these vectors (Chen, Wang, Zhou 2014), so that it works for vectors and for tiles
+    of a model. Pairs without positive curvature are skipped; without any pairs, the step has length
+    η. With q < d, y is the difference of two projections, which no theory covers. The natural step
+    size is η = 1; there is no theory step. Use ``step: auto``. Liu, Nocedal 1989.
     """
     parts = basis(g, slots)
     if weights is None:

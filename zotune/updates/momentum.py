@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def momentum(
     g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int, *, coefficient: float = 0.9
 ) -> Tensor:
-    """Polyak's heavy ball: a share β of the last change is made again (``momentum``, 0.9).
+    """Polyak's heavy ball with momentum coefficient β (``momentum``, 0.9).
 
-    In the mean it multiplies the step by 1 / (1 − β): take a step that much smaller. Polyak 1964.
+    It effectively multiplies the step by 1 / (1 − β): use a smaller step accordingly. Polyak 1964.
     """
     return slots["velocity"].mul_(coefficient).add_(g, alpha=eta)

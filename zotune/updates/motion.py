@@ -1,4 +1,4 @@
-"""From U·c to what is subtracted from x: the estimator's memory, then the update."""
+"""``Motion``: combine the estimator's memory and the update to one move of x."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from zotune.estimators import Estimator
 
 REMEMBERED = "remembered"
-"""The slot of the vector that an estimator remembers."""
+"""Name of the slot for the estimator's memory."""
 
 
 class Motion:
-    """An estimator's memory and an update as one move, number by number.
+    """An estimator's memory and an update as one elementwise move.
 
     Args:
         update: the update.
-        estimator: of the estimate; its memory, if it has one, is one more slot.
-        coefficient: ``momentum`` of the configuration.
-        spread: how far estimates lie from the gradient, ω of ``Estimator.spread``.
-        dim: of x.
+        estimator: the estimator; its memory, if any, is an additional slot.
+        coefficient: the setting ``momentum``.
+        spread: the spread ω of ``Estimator.spread``.
+        dim: dimension of x.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Motion:
         self._remember = None if estimator is None else estimator.remember
         self.slots = (*update.slots, *([REMEMBERED] if self._remember else []))
         self.linear = update.linear and self._remember is None
-        """Whether eta may be multiplied into U·c beforehand."""
+        """Whether eta may be multiplied into c."""
         self.plain = update.plain and self._remember is None
-        """Whether η U·c is subtracted and nothing else."""
+        """Whether the move just subtracts η U·c."""
         self.weigh = update.bound_weigh(coefficient, spread, dim)
 
     @property
     def remembers(self) -> bool:
-        """Whether the estimate is m + U·c with a vector m that is kept."""
+        """Whether the estimator has a memory m."""
         return self._remember is not None
 
     def estimate(self, along: Tensor, slots: Mapping[str, Tensor]) -> Tensor:
@@ -57,8 +57,8 @@ class Motion:
         return along if self._remember is None else along + slots[REMEMBERED].to(along.dtype)
 
     def basis(self, along: Tensor, slots: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """The vectors whose Gram matrix the update wants."""
-        assert self.update.basis is not None  # asked for where ``weigh`` is there
+        """The vectors whose Gram matrix the update needs."""
+        assert self.update.basis is not None  # called only if there is ``weigh``
         return self.update.basis(self.estimate(along, slots), slots)
 
     def __call__(
@@ -69,7 +69,7 @@ class Motion:
         t: int,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """What is subtracted from x, where U·c is ``along``; slots are changed in place."""
+        """The vector to subtract from x, given U·c as ``along``; slots are changed in place."""
         g = self.estimate(along, slots)
         if self._remember is not None:
             m = slots[REMEMBERED]

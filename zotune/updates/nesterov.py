@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 DOUBT = 5.0
-"""Standard deviations by which the angle between estimate and momentum must tell an ascent: a run
-of many small blocks looks at it thousands of times."""
+"""Standard deviations by which the cosine of estimate and momentum must indicate an ascent for a
+restart; large, because a run of many small blocks makes this test thousands of times."""
 
 
 def basis(g: Tensor, slots: Mapping[str, Tensor]) -> Sequence[Tensor]:
@@ -21,10 +21,10 @@ def basis(g: Tensor, slots: Mapping[str, Tensor]) -> Sequence[Tensor]:
 
 
 def weigh(gram: Tensor, t: int, *, spread: float, dim: int) -> Tensor:
-    """1 to go on, 0 to restart: the momentum leads uphill, by more than random directions explain.
+    """1 to continue, 0 to restart because the momentum significantly points uphill.
 
-    The cosine of a fixed vector with a random subspace of R^d has a standard deviation of 1/√d,
-    and none where the block is full (ω = 1).
+    The cosine of a fixed vector with a random subspace of R^d has a standard deviation of 1/√d, or
+    0 if the block is full (ω = 1).
     """
     along, lengths = gram[0, 1], (gram[0, 0] * gram[1, 1]).sqrt()
     limit = DOUBT * max(0.0, (1 - 1 / spread) / dim) ** 0.5
@@ -60,10 +60,10 @@ def nesterov(
         E f(x_k) − f* ≤ 4ω² A / (k + 2ω − 1)²,
 
     as for random blocks of coordinates (Fercoq, Richtárik 2015); the proof needs no more than the
-    two moments of ĝ. What is evaluated and reported is y, the point between x and z. It begins anew
-    where the momentum leads uphill (O'Donoghue, Candès 2015), beyond doubt for the directions seen;
-    that is not part of the proof. With ``momentum`` above 0 it is Nesterov's momentum at this
-    constant β, as in PyTorch: v ← β v + η ĝ, y ← y − (β v + η ĝ), of which no such rate is known.
+    two moments of ĝ. The point that is evaluated and reported is y, between x and z. The method
+    restarts if the momentum significantly points uphill (O'Donoghue, Candès 2015), which the proof
+    does not cover. With ``momentum`` above 0 it is Nesterov's momentum with constant β, as in
+    PyTorch: v ← β v + η ĝ, y ← y − (β v + η ĝ), for which no such rate is known.
     """
     ahead, age = slots["ahead"], slots["age"]
     if coefficient:

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 def sign(g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int) -> Tensor:
     """Every coordinate by η, downhill by the estimate's sign; no vector is kept.
 
-    η is a length, not a factor of 1/L: there is no step of the theory. ZO-signSGD, Liu et al. 2019.
+    η is a length, not a factor of 1/L: there is no theory step. ZO-signSGD, Liu et al. 2019.
     """
     return g.sign().mul_(eta)

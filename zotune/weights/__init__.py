@@ -1,4 +1,4 @@
-"""Zeroth-order descent on the weights of a module, never stored twice unless there is room."""
+"""Zeroth-order descent on the weights of a module, with little memory beyond the weights."""
 
 from zotune.weights.objective import WeightsObjective
 

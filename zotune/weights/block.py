@@ -1,4 +1,4 @@
-"""A step's directions for the weights of a module: tile by tile, kept as far as there is room."""
+"""A step's directions for the weights of a module, drawn in tiles and cached as memory allows."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _STRETCH = 4096
 
 
 class TileBlock(ReplayedBlock):
-    """q directions that are drawn in tiles; a tile is drawn once where there is room to keep it.
+    """q directions that are drawn in tiles and cached if there is room; else drawn at every access.
 
-    The last tiles have room first: models begin with their embedding, of which a batch sees little.
+    The last tiles are cached first, because the first ones are the embedding, of which a batch uses
+    little.
 
     Args:
-        sampler: of the directions, for one replicate.
+        sampler: sampler of the directions, for one replicate.
         directions: their entry in the registry.
-        step: of the address.
-        q: how many.
-        cache: float32 (q, whole tiles) for the last tiles; others are drawn again at every look.
-        scratch: float32 (q, a tile's width), where tiles that are not kept are looked at.
+        step: the step of the address.
+        q: number of directions.
+        cache: float32 (q, whole tiles) for the last tiles; others are drawn at every access.
+        scratch: float32 (q, a tile's width), buffer for tiles that are not cached.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class TileBlock(ReplayedBlock):
         self._scratch = scratch
 
     def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
-        """Directions at a tile, (queries, width), to be used before the next look.
+        """The directions at a tile, (queries, width), valid until the next call.
 
-        They are drawn where they can be kept unless ``keep`` is denied: a last look is cheaper at
-        the scratch, which stays in the processor's cache.
+        They are drawn into the cache if there is room. With ``keep=False`` they are drawn into the
+        scratch buffer, which is faster for the last access because it stays in the processor's
+        cache.
         """
         at = tile.start // self.width
         kept = self._kept[queries.start : queries.stop, at]
@@ -78,9 +80,9 @@ class TileBlock(ReplayedBlock):
         return part
 
     def gram(self) -> Tensor:
-        """UᵀU on the CPU: float32 products over short stretches, summed in float64.
+        """UᵀU on the CPU: float32 products over short ranges, summed in float64.
 
-        The quarter below and left is the transpose of the one above and right.
+        The lower left quarter is the transpose of the upper right one.
         """
         gram, half = self._zeros(self.q, self.q)[0], self.q // 2
         for part in self._chunks():
@@ -109,10 +111,10 @@ class TileBlock(ReplayedBlock):
 
 
 class SignBlock(TileBlock):
-    """Random signs as packed bits: a thirty-second of the memory, and a Gram matrix by counting.
+    """Random signs as packed bits: 1/32 of the memory, and a Gram matrix by counting bits.
 
     Args:
-        cache: words (q, tiles, words a tile) for their last tiles.
+        cache: words (q, tiles, words per tile) for the last tiles.
     """
 
     _sampler: Rademacher
@@ -131,7 +133,7 @@ class SignBlock(TileBlock):
         self._uncached_tiles = max(0, self._kept.shape[1] - cache.shape[1])
 
     def gram(self) -> Tensor:
-        """UᵀU: d less twice the bits in which two directions differ."""
+        """UᵀU: d minus twice the number of bits in which two directions differ."""
         differ = np.zeros((self.q, self.q), dtype=np.int64)
         for tile in range(self._kept.shape[1]):
             words = np.stack([self._words(query, tile) for query in range(self.q)])
@@ -141,7 +143,7 @@ class SignBlock(TileBlock):
         return torch.from_numpy(gram.astype(np.float64))[None]
 
     def look(self, queries: range, tile: range, *, keep: bool = True) -> Tensor:
-        """Directions at a tile, unpacked at the scratch."""
+        """The directions at a tile, unpacked into the scratch buffer."""
         part = self._scratch[: len(queries), : len(tile)]
         for row, query in zip(part, queries, strict=True):
             write_signs(self._words(query, tile.start // self.width), row)
@@ -162,15 +164,15 @@ class SignBlock(TileBlock):
 
 
 class BlockCache:
-    """Where blocks of directions are kept from step to step, as far as they may be.
+    """The memory for blocks of directions, reused from step to step.
 
     Args:
         directions: their entry in the registry.
-        keys: their address, of one replicate.
+        keys: their address, for one replicate.
         device: where they are drawn.
-        dim: the most coordinates of a step.
-        q: the most directions of a step.
-        may_keep: bytes that kept directions may take.
+        dim: maximum number of coordinates of a step.
+        q: maximum number of directions of a step.
+        may_keep: maximum bytes for cached directions.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class BlockCache:
         self._scratch = torch.empty(q, self.width, dtype=torch.float32, device=device)
 
     def block(self, step: int, q: int, dim: int) -> TileBlock:
-        """The first q directions of a step in R^dim; the block before it loses what it kept."""
+        """The first q directions of a step in R^dim; the cache of the previous block is reused."""
         if self._sampler.dim != dim:
             before = self._sampler
             self._sampler = self._directions.sampler(dim, before.keys, before.device)
@@ -208,5 +210,5 @@ class BlockCache:
 
 
 def _packs(sampler: Sampler) -> TypeGuard[Rademacher]:
-    """Whether directions are looked at as words of 64 bits."""
+    """Whether directions are stored as words of 64 bits."""
     return isinstance(sampler, Rademacher) and sampler.packs

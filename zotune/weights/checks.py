@@ -1,4 +1,4 @@
-"""What must hold of trained weights before they are moved."""
+"""Checks of trained weights before a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zotune.weights.objective import WeightsObjective
 
 
 def check_trained(objective: WeightsObjective) -> None:
-    """Refuse trained parameters that overlap or differ in dtype; make them contiguous."""
+    """Check that trained parameters do not overlap and share a dtype; make them contiguous."""
     if not objective.trained:
         raise ObjectiveError(f"{objective.name} trains no parameter; name at least one")
     places: dict[int, str] = {}
@@ -35,7 +35,7 @@ def check_trained(objective: WeightsObjective) -> None:
 def moves_weights(
     trained: Mapping[str, Tensor], mu: float, layout: Layout, block: TileBlock
 ) -> bool:
-    """Whether weights + mu·u differ from the weights anywhere, for any direction."""
+    """Whether weights + mu·u differs from the weights anywhere, for any direction u."""
     for query in range(block.q):
         for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
             u = block.look(range(query, query + 1), tile, keep=False)[0]

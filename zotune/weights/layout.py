@@ -1,7 +1,7 @@
-"""Where the coordinates of the vector stand in the trained parameters, and its tiles.
+"""The mapping from coordinates of the vector to trained parameters, and its division into tiles.
 
-Directions come in tiles of the vector. The vector is all trained parameters, or those of their rows
-that a mini-batch can see: the loss of a step does not depend on the others.
+Directions are drawn in tiles of the vector. The vector has all trained parameters, or only the rows
+that a mini-batch uses, as the loss of a step does not depend on the others.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Span = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """A stretch of one parameter inside one tile."""
+    """A contiguous range of one parameter inside one tile."""
 
     name: str
     inside: slice
-    """Of the parameter, flattened."""
+    """The range in the flattened parameter."""
     of_tile: slice
 
 
 class Layout:
-    """The vector as stretches of parameters, one after the other, cut into tiles.
+    """The vector as a sequence of ranges of parameters, divided into tiles.
 
     Args:
-        spans: name → sorted stretches of that parameter, in the order of the vector.
-        width: coordinates of a tile.
+        spans: name → sorted ranges of that parameter, in the order of the vector.
+        width: coordinates per tile.
         shapes: name → how many numbers the parameter and one of its rows have.
     """
 
@@ -43,7 +43,7 @@ class Layout:
         self._spans = spans
         self._shapes = shapes
         self._places: dict[str, list[int]] = {}
-        """Where each stretch begins in the vector."""
+        """Where each range begins in the vector."""
         self.dim = 0
         for name, stretches in spans.items():
             self._places[name] = []
@@ -52,7 +52,7 @@ class Layout:
                 self.dim += stop - start
         self.tiles = [range(at, min(at + width, self.dim)) for at in range(0, self.dim, width)]
         self.pieces = self._cut(spans)
-        """Of each tile, all that is in it."""
+        """The pieces of each tile."""
         self.is_whole = self.dim == sum(size for size, _ in shapes.values())
 
     @classmethod
@@ -62,7 +62,7 @@ class Layout:
         return cls({name: [(0, size)] for name, (size, _) in shapes.items()}, width, shapes)
 
     def seen(self, touched: Mapping[str, Tensor]) -> Layout:
-        """What a mini-batch can see: parameters that it sees whole, then its rows of the others."""
+        """The layout for a mini-batch: parameters used as a whole, then the used rows of others."""
         if not touched:
             return self
         whole = {name: spans for name, spans in self._spans.items() if name not in touched}
@@ -70,7 +70,7 @@ class Layout:
         return Layout(whole | rows, self.width, self._shapes)
 
     def within(self, touched: Mapping[str, Tensor]) -> list[list[Piece]]:
-        """Of each tile, the pieces whose rows a mini-batch can see."""
+        """The pieces of each tile whose rows a mini-batch uses."""
         if not touched:
             return self.pieces
         limited = {name: self.runs(name, rows) for name, rows in touched.items()}
@@ -79,11 +79,11 @@ class Layout:
         return [mine + more for mine, more in zip(kept, extra, strict=True)]
 
     def runs(self, name: str, rows: Tensor) -> list[Span]:
-        """Sorted rows of a parameter as stretches of it."""
+        """Sorted rows of a parameter as ranges of it."""
         return runs(rows, self._shapes[name][1])
 
     def of(self, name: str, start: int, stop: int) -> Iterator[tuple[int, Piece]]:
-        """What the vector has of a stretch of one parameter: index of the tile, and the piece."""
+        """The parts of a parameter's range that are in the vector: index of the tile, piece."""
         spans, places = self._spans[name], self._places[name]
         for k in range(bisect_right(spans, start, key=lambda span: span[1]), len(spans)):
             first, last = max(start, spans[k][0]), min(stop, spans[k][1])
@@ -92,7 +92,7 @@ class Layout:
             yield from self._tiled(name, first, last, places[k] + first - spans[k][0])
 
     def _tiled(self, name: str, first: int, last: int, at: int) -> Iterator[tuple[int, Piece]]:
-        """A stretch that begins at a place of the vector, cut where tiles end."""
+        """A range that begins at position ``at`` of the vector, divided at tile ends."""
         while first < last:
             tile, offset = divmod(at, self.width)
             size = min(last - first, self.width - offset)
@@ -109,7 +109,7 @@ class Layout:
 
 
 def runs(rows: Tensor, width: int) -> list[Span]:
-    """Sorted rows as stretches of a flattened parameter, neighbours joined."""
+    """Sorted rows as ranges of a flattened parameter, with adjacent rows merged."""
     found = rows.tolist()
     if not found:
         return []

@@ -1,9 +1,9 @@
-"""Losses around the weights with room for a part of a layer only.
+"""Lean memory mode: evaluate losses around the weights with memory for a part of a layer only.
 
 Each module that owns trained parameters computes with weights + mu·u while its ``forward`` runs:
-the moved weights are made just before and forgotten just after, and the weights are only read. An
-embedding makes the rows that it looks up. A large linear layer (the output head of a language
-model) goes through its rows in parts.
+the perturbed weights are computed before it and freed after it, and the weights are only read. An
+embedding computes only the rows that it looks up. A large linear layer (such as the output head of
+a language model) processes its rows in parts.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from zotune.weights.objective import Batch, WeightsObjective
 from zotune.weights.probing import Probe, Shift, pointed_at
 
 PART_BYTES = 2**25
-"""The most that the moved weights of a linear layer may take at a time."""
+"""Maximum bytes for the perturbed weights of a linear layer at a time."""
 _TILES = 4
-"""Tiles that are remembered, because neighbouring parameters share them."""
+"""Number of cached tiles; neighbouring parameters share tiles."""
 
 Forward = Callable[..., Any]
 
 
 class LeanProbe(Probe):
-    """With the moved weights of one module at a time."""
+    """Evaluates losses with the perturbed weights of one module at a time."""
 
     layout: Layout
-    """Of the step."""
+    """The layout of the step."""
 
     def __init__(self, objective: WeightsObjective, mu: float) -> None:
         super().__init__(objective, mu)
@@ -49,15 +49,15 @@ class LeanProbe(Probe):
         self._checked = False
 
     def begin(self, batch: Batch, layout: Layout) -> None:
-        """Remember where the vector's coordinates are."""
+        """Store the layout of the step."""
         self.layout = layout
 
     def center(self, batch: Batch) -> float:
-        """The loss at the weights, with large layers in the same parts as around them."""
+        """The loss at the weights, with large layers split as for perturbed weights."""
         return self._loss(batch, _Mover(self, None, 0.0))
 
     def side(self, batch: Batch, shift: Shift, radius: float) -> float:
-        """The loss with every module's weights moved while it runs."""
+        """The loss with every module's weights perturbed while it runs."""
         return self._loss(batch, _Mover(self, shift, radius))
 
     def _loss(self, batch: Batch, mover: _Mover) -> float:
@@ -77,7 +77,7 @@ class LeanProbe(Probe):
         return loss
 
     def moved(self, name: str, start: int, stop: int, mover: _Mover, out: Tensor) -> Tensor:
-        """Write weights + radius·u of a stretch of one parameter to ``out``."""
+        """Write weights + radius·u for a range of one parameter to ``out``."""
         base = self.originals[name].view(-1)
         if not self.layout.is_whole:
             out.copy_(base[start:stop])
@@ -89,7 +89,7 @@ class LeanProbe(Probe):
 
 
 class _Mover:
-    """Makes moved weights along one vector; without one, gives the weights themselves."""
+    """Computes perturbed weights along one vector; without one, returns the weights themselves."""
 
     def __init__(self, probe: LeanProbe, shift: Shift | None, radius: float) -> None:
         self.probe = probe
@@ -98,7 +98,7 @@ class _Mover:
         self._tiles: OrderedDict[int, Tensor] = OrderedDict()
 
     def whole(self, name: str) -> Tensor:
-        """A parameter, moved."""
+        """A perturbed parameter."""
         whole = self.probe.originals[name]
         if self.shift is None:
             return whole
@@ -106,7 +106,7 @@ class _Mover:
         return self.probe.moved(name, 0, whole.numel(), self, out).view_as(whole)
 
     def rows(self, name: str, spans: list[tuple[int, int]]) -> Tensor:
-        """Stretches of whole rows of a parameter, moved, one below the other."""
+        """Ranges of whole rows of a parameter, perturbed and concatenated."""
         whole = self.probe.originals[name]
         total = sum(stop - start for start, stop in spans)
         out = torch.empty(total, dtype=whole.dtype, device=whole.device)
@@ -121,7 +121,7 @@ class _Mover:
         return out.view(-1, *whole.shape[1:])
 
     def tile(self, index: int) -> Tensor:
-        """A tile of the vector; the last few are remembered."""
+        """A tile of the vector; the last few are cached."""
         assert self.shift is not None  # for the type checker
         if index not in self._tiles:
             tile = self.probe.layout.tiles[index]
@@ -132,7 +132,7 @@ class _Mover:
 
 
 def _wrapped(module: nn.Module, owned: dict[str, str], mover: _Mover) -> Forward:
-    """The forward of a module, with its parameters moved."""
+    """The forward of a module with its parameters perturbed."""
     if _is(module, nn.Embedding) and not getattr(module, "max_norm", None):
         return lambda ids: _look_up(ids, owned["weight"], mover)
     if _is(module, nn.Linear) and owned.keys() >= {"weight"} and _is_large(module):
@@ -149,14 +149,14 @@ def _wrapped(module: nn.Module, owned: dict[str, str], mover: _Mover) -> Forward
 
 
 def _look_up(ids: Tensor, name: str, mover: _Mover) -> Tensor:
-    """An embedding of which only the wanted rows are made."""
+    """The forward of an embedding, which computes only the rows that are looked up."""
     rows, places = torch.unique(ids, return_inverse=True)
     made = mover.rows(name, runs(rows, mover.probe.originals[name].shape[1]))
     return functional.embedding(places, made)
 
 
 def _multiply(x: Tensor, module: nn.Module, owned: dict[str, str], mover: _Mover) -> Tensor:
-    """A linear layer whose rows are made in parts."""
+    """The forward of a linear layer, whose rows are computed in parts."""
     name = owned["weight"]
     rows, width = mover.probe.originals[name].shape
     bias = mover.whole(owned["bias"]) if "bias" in owned else module.bias
@@ -172,7 +172,7 @@ def _multiply(x: Tensor, module: nn.Module, owned: dict[str, str], mover: _Mover
 
 @contextmanager
 def _forwards(wrapped: Iterator[tuple[nn.Module, Forward]]) -> Iterator[None]:
-    """Modules with other forwards for a while."""
+    """Replace the forwards of modules within the context."""
     before: list[tuple[nn.Module, Forward | None]] = []
     try:
         for module, forward in list(wrapped):
@@ -192,7 +192,7 @@ def _parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _is(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a module computes as the kind does, and not in a way of its own."""
+    """Whether a module is of this kind and does not override its ``forward``."""
     of_module: Any = type(module)
     return isinstance(module, kind) and of_module.forward is kind.forward
 

@@ -1,4 +1,4 @@
-"""How much memory there is, and which way of probing fits in it."""
+"""Determine the free memory, and choose the memory mode (fast or lean)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zotune.weights.objective import WeightsObjective
 
 
 def choose_memory(config: Config, objective: WeightsObjective) -> str:
-    """fast where twice what it needs is free, else lean; or as the configuration says."""
+    """``fast`` if twice the memory that it needs is free, else ``lean``; or as configured."""
     refuse_lean_vectors(config)
     wide = max(4, objective.dtype.itemsize)
     motion = Motion(config.named_update, ESTIMATORS[config.estimator])
@@ -39,7 +39,7 @@ def choose_memory(config: Config, objective: WeightsObjective) -> str:
 
 
 def refuse_lean_vectors(config: Config) -> None:
-    """Refuse an update or an estimator that keeps vectors where memory is told to be lean."""
+    """Raise an error if ``memory`` is ``lean`` and the update or the estimator keeps vectors."""
     motion = Motion(config.named_update, ESTIMATORS[config.estimator])
     if config.memory == LEAN and motion.slots:
         raise ConfigError(
@@ -50,7 +50,7 @@ def refuse_lean_vectors(config: Config) -> None:
 
 
 def _who(config: Config, motion: Motion) -> str:
-    """Who keeps vectors."""
+    """The name of the update or estimator that keeps vectors, for messages."""
     update = f"update {motion.update.name!r}" if motion.update.slots else ""
     estimator = f"estimator {config.estimator!r}" if motion.remembers else ""
     return " and ".join(part for part in (update, estimator) if part)
@@ -58,7 +58,7 @@ def _who(config: Config, motion: Motion) -> str:
 
 @contextmanager
 def saying_what_to_lower(config: Config) -> Iterator[None]:
-    """Errors of allocators as one line that names the settings that save memory."""
+    """Replace out-of-memory errors by one line that names the settings that save memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -78,7 +78,7 @@ def _is_about_memory(error: Exception) -> bool:
 
 
 def available_bytes(device: torch.device) -> int:
-    """What may still be allocated on a device without swapping."""
+    """Bytes that can still be allocated on a device without swapping."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return min(_of_the_machine(), _of_the_container())
@@ -93,7 +93,7 @@ def _of_the_machine() -> int:
 
 
 def _of_the_container() -> int:
-    """What a control group has left; more than anybody has where it sets no limit."""
+    """Free bytes of the control group; a huge number if it has no limit."""
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = (int((group / f"memory.{what}").read_text()) for what in ("max", "current"))

@@ -1,4 +1,4 @@
-"""What is minimised over the weights of a module: the seam between models and the descent."""
+"""``WeightsObjective``: the interface between models and the descent."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from zotune.addresses import Keys
 
 Batch = Any
-"""What an objective draws for a step; nobody else looks into it."""
+"""A mini-batch; its type is private to the objective."""
 
 
 class WeightsObjective(ABC):
-    """A loss of a module's trained parameters, seen through one mini-batch a step.
+    """A loss of a module's trained parameters, evaluated on one mini-batch per step.
 
-    The vector in R^d is the trained parameters, flattened and joined in the order of ``trained``; a
-    parameter that is used in two places (tied) stands there once. The descent changes the module's
-    parameters in place while it probes, and they are bit for bit what they were when it has.
+    The vector in R^d consists of the trained parameters, flattened and concatenated in the order of
+    ``trained``; a parameter used in two places (tied) appears once. Evaluations perturb the
+    module's parameters temporarily and restore them bit for bit.
     """
 
     name: str
     module: Module
-    """In evaluation mode, its parameters without gradients."""
+    """The module, in evaluation mode, with parameters that do not require gradients."""
     trained: Mapping[str, Parameter]
-    """Name → parameter, in the order of the vector; each parameter once."""
+    """Name → parameter, in the order of the vector, each parameter once."""
     device: torch.device
     dtype: torch.dtype
-    """Of the trained parameters."""
+    """The dtype of the trained parameters."""
 
     draws_batches = True
-    """A step sees the loss through a mini-batch."""
+    """Whether each step evaluates the loss on a mini-batch."""
 
     @property
     def dim(self) -> int:
-        """d: how many numbers are trained."""
+        """d, the number of trained parameters."""
         return sum(parameter.numel() for parameter in self.trained.values())
 
     @abstractmethod
@@ -49,23 +49,23 @@ class WeightsObjective(ABC):
 
     @abstractmethod
     def loss(self, batch: Batch) -> Tensor:
-        """The loss of the module as it is now on a mini-batch, a float32 scalar."""
+        """The loss of the module with its current weights on a mini-batch, a float32 scalar."""
 
     @abstractmethod
     def validate(self) -> dict[str, float]:
-        """``loss`` (and ``accuracy`` where there is one) on held-out data, never charged."""
+        """``loss`` (and ``accuracy``, if there is one) on validation data, never charged."""
 
     def touched(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Rows of trained parameters that a mini-batch can see, sorted; a name not there: all.
+        """Sorted rows of trained parameters that a mini-batch uses; all rows of missing names.
 
-        The loss must not depend on the other rows, so that they need no perturbation.
+        The loss must not depend on the other rows; they are not perturbed.
         """
         return {}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a checkpoint must agree on to be continued with this objective."""
+        """Facts that must match to resume a checkpoint with this objective."""
         return {"name": self.name, "dim": self.dim, "dtype": str(self.dtype).removeprefix("torch.")}
 
     def export(self, folder: Path) -> None:
-        """Write the model as it is to a folder that it can be loaded from."""
+        """Write the model with its current weights to a folder from which it can be loaded."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Losses around the weights, which stay bit for bit what they are.
+"""Evaluate losses around the weights without changing them.
 
-Nothing is added to the weights and taken off again. A parameter is pointed at memory that holds
-weights + mu·u while the loss is computed, and pointed back; its own memory is only read.
+Perturbations are not added and subtracted again, which would round. Instead a parameter temporarily
+points to memory that holds weights + mu·u; its own memory is only read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zotune.weights.layout import Layout
 from zotune.weights.objective import Batch, WeightsObjective
 
 Shift = Callable[[int, range], Tensor]
-"""The index of a tile and the tile → what the weights are moved along there, (width,)."""
+"""Maps a tile (its index and range) to the perturbation there, (width,)."""
 
 
 class Probe(ABC):
@@ -50,7 +50,7 @@ class Probe(ABC):
         return torch.tensor([[self.side(batch, shift, 1.0)]], dtype=torch.float64)
 
     def column(self, batch: Batch, block: TileBlock, difference: Difference, column: int) -> float:
-        """One of the losses of a step that has begun."""
+        """One of the losses of a step, after ``begin``."""
         if column < difference.per_step:
             return self.center(batch)
         side, query = divmod(column - difference.per_step, block.q)
@@ -58,7 +58,7 @@ class Probe(ABC):
 
     @abstractmethod
     def begin(self, batch: Batch, layout: Layout) -> None:
-        """Look at a mini-batch, and where the vector's coordinates are, before the first side."""
+        """Prepare for a mini-batch and its layout; called before the first loss."""
 
     def center(self, batch: Batch) -> float:
         """The loss at the weights."""
@@ -70,12 +70,12 @@ class Probe(ABC):
 
 
 def along(block: TileBlock, query: int) -> Shift:
-    """One direction of a block."""
+    """One direction of a block as a shift."""
     return lambda index, tile: block.look(range(query, query + 1), tile)[0]
 
 
 class FastProbe(Probe):
-    """With one more copy of the trained parameters, in which only what a batch sees is filled."""
+    """Evaluates losses with a second copy of the parameters, filled where a batch uses it."""
 
     def __init__(self, objective: WeightsObjective, mu: float) -> None:
         super().__init__(objective, mu)
@@ -85,7 +85,7 @@ class FastProbe(Probe):
         self._tiles: list[tuple[range, list[tuple[Tensor, Tensor, slice]]]] = []
 
     def begin(self, batch: Batch, layout: Layout) -> None:
-        """Find out where, of each tile, weights are read and written, and where u has them."""
+        """Compute, for each tile, the ranges of weights, of the copy, and of u."""
         touched = self.objective.touched(batch) if layout.is_whole else {}
         self._tiles = [
             (tile, [(self._flat[n][at], self._copies[n][at], of_tile) for n, at, of_tile in pieces])
@@ -93,7 +93,7 @@ class FastProbe(Probe):
         ]
 
     def side(self, batch: Batch, shift: Shift, radius: float) -> float:
-        """Fill the copy where the mini-batch sees it, and let the parameters point there."""
+        """Fill the copy where the mini-batch uses it, and let the parameters point to it."""
         for index, (tile, views) in enumerate(self._tiles):
             if views:
                 u = shift(index, tile)
@@ -105,7 +105,7 @@ class FastProbe(Probe):
 
 @contextmanager
 def pointed_at(trained: Mapping[str, Parameter], stand_ins: Mapping[str, Tensor]) -> Iterator[None]:
-    """Parameters with other memory for a while; whatever happens, they get their own back."""
+    """Let parameters point to other memory within the context, and restore them in any case."""
     originals = {name: trained[name].data for name in stand_ins}
     try:
         for name, tensor in stand_ins.items():

@@ -1,9 +1,9 @@
-"""Adding small numbers to weights of few digits, so that they do not vanish.
+"""Stochastic rounding of updates to weights of low precision.
 
-A float16 or bfloat16 weight holds 11 or 8 binary digits, and most updates are smaller than half the
-gap to its neighbour. Rounded to the nearest they are lost; rounded up or down at random, with the
-probabilities that make the mean exact to 2⁻³¹ of the gap, they arrive in the mean. The random
-numbers have addresses, so that a resumed run rounds as the unbroken one.
+A float16 or bfloat16 weight has 11 or 8 binary digits, and most updates are smaller than half the
+gap to the next number. Rounding to nearest would lose them. Rounding up or down at random, with
+probabilities that make the mean exact to 2⁻³¹ of the gap, preserves them on average. The random
+numbers have addresses, so that a resumed run rounds exactly like an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from zotune.addresses import Generators, Keys
 
 HALF = (torch.float16, torch.bfloat16)
 _SMALLEST = {torch.float16: 2.0**-24, torch.bfloat16: 2.0**-133}
-"""The gap between neighbours around 0."""
+"""The gap between neighbouring numbers around 0."""
 LEVELS = 2**31
-"""Of the random numbers: as many as 32 random bits give, a power of two, at no further cost."""
+"""Number of levels of the random numbers, a power of two that 32 random bits provide."""
 _EXPONENT = 0x7FF << 52
-"""The bits of a float64 that hold its exponent: alone they are the power of two below it."""
+"""Mask of the exponent bits of a float64; without the others it is the power of two below it."""
 
 
 class Rounder:
@@ -32,7 +32,7 @@ class Rounder:
         self._uniform = torch.empty(size, dtype=torch.float64, device=device)
 
     def begin(self, step: int, tile: int) -> None:
-        """Draw the random numbers of a tile; weights of enough digits need none."""
+        """Draw the random numbers of a tile; float32 and float64 weights need none."""
         if self._dtype in HALF:
             generator = next(self._generators.at(step, 0, tile))
             self._uniform.random_(0, LEVELS, generator=generator).add_(0.5).div_(LEVELS)
@@ -47,10 +47,12 @@ class Rounder:
 
 
 def round_randomly(wanted: Tensor, uniform: Tensor, dtype: torch.dtype) -> Tensor:
-    """Float64 values rounded to a neighbour in ``dtype``, up with probability the way past it.
+    """Round float64 values stochastically to ``dtype``, so that the mean is unbiased.
 
-    A value that ``dtype`` holds stays as it is. Past the largest the neighbour is infinite.
-    ``uniform`` is float64 too: its sum with a value of at most 11 digits before the point is exact.
+    The probability of rounding up is the share of the gap below the value. Values that ``dtype``
+    represents exactly are unchanged. Beyond the largest number the neighbour is infinite.
+    ``uniform`` is float64, so that its sum with a value of at most 11 digits before the point is
+    exact.
 
     >>> third = torch.full((30_000,), 1 + 2**-7 / 3, dtype=torch.float64)
     >>> generator = torch.Generator().manual_seed(0)

@@ -1,8 +1,8 @@
-"""The scalar log: a seed and a few numbers a step, from which the weights can be built again.
+"""The scalar log: a seed and a few numbers per step, from which the weights can be rebuilt.
 
 A step's update is Σ aᵢ uᵢ, and a direction uᵢ is a function of its address. The start weights, the
-seed and the factors a therefore hold everything: kilobytes for a model of any size. Which rows of
-an embedding a step has moved is known from its mini-batch, and that from its address.
+seed and the factors a therefore determine the weights: kilobytes for a model of any size. The rows
+of an embedding that a step has moved follow from its mini-batch, which has an address, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMAT = 3
 
 @dataclass(frozen=True)
 class ScalarLog:
-    """All that a run has done to the weights."""
+    """All changes that a run has made to the weights."""
 
     seed: int
     replicate: int
@@ -44,20 +44,20 @@ class ScalarLog:
     dim: int
     dtype: str
     device: str
-    """Its type; processors and graphics cards draw different numbers."""
+    """Device type; CPUs and GPUs draw different random numbers."""
     factors: Sequence[Sequence[float]]
-    """Of each step the factors a of Σ aᵢ uᵢ; behind η where the update is not linear in it. Empty
-    where the step was rejected."""
+    """For each step, the factors a of Σ aᵢ uᵢ, preceded by η if the update is not linear in it.
+    Empty if the step was rejected."""
     spread: float = 1.0
-    """Of the estimates, for updates that are told it."""
+    """The spread of the estimates, for updates that use it."""
 
     def save(self, path: Path) -> Path:
-        """Write the log as JSON, whole or not at all; numbers come back bit for bit."""
+        """Write the log as JSON, atomically; numbers are restored bit for bit."""
         return write_whole(path, json.dumps({"format": FORMAT} | asdict(self)).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> ScalarLog:
-        """Read a log, or the one in a checkpoint's folder; a damaged or foreign file is refused."""
+        """Read a log from a file or a checkpoint's folder; raises an error for other files."""
         path = Path(path)
         path = path / SCALARS_FILE if path.is_dir() else path
         try:
@@ -70,9 +70,9 @@ class ScalarLog:
 
 
 def _of_today(found: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a log of this format or the one before, which knew momentum and plain descent.
+    """The fields of a log of this format or of format 2, which had only momentum and plain descent.
 
-    Under format 2 momentum also moved rows that a batch does not see, which it no longer does.
+    Under format 2, momentum also moved rows that a batch does not use, which it no longer does.
     """
     written = found.pop("format")
     if written == FORMAT:
@@ -89,13 +89,13 @@ def _of_today(found: dict[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def rebuild(objective: WeightsObjective, log: ScalarLog) -> None:
-    """Move start weights to where the logged run has moved them, bit for bit.
+    """Apply a log to the start weights; gives the weights of the run bit for bit.
 
-    Nothing is evaluated; mini-batches are looked at for the rows that they see.
+    No loss is evaluated; mini-batches are drawn only for the rows that they use.
 
     Args:
-        objective: of the run, with the start weights.
-        log: of the run.
+        objective: the objective of the run, with the start weights.
+        log: the log of the run.
     """
     trained, device = objective.trained, objective.device
     here = (objective.dim, str(objective.dtype).removeprefix("torch."), device.type)

@@ -18,27 +18,27 @@ from zotune.weights.rounding import Rounder
 
 
 class WeightsMove(NamedTuple):
-    """What one step does to the weights: it subtracts U·a, or what an update makes of it."""
+    """The change of the weights by one step: subtract U·a, or the update's function of it."""
 
     layout: Layout
-    """Where the vector's coordinates are."""
+    """The layout of the step's vector."""
     block: TileBlock
-    """Its directions."""
+    """The directions of the step."""
     step: int
-    """t, of the address of the rounding."""
+    """t, for the address of the rounding."""
     a: Sequence[float]
     """Factors of the directions."""
     motion: Motion | None = None
-    """The update; None subtracts U·a itself."""
+    """The update; None: subtract U·a itself."""
     eta: float = 1.0
-    """The step size that the update is given."""
+    """The step size, passed to the update."""
 
 
 class Updater:
     """Moves the trained parameters in place, a tile at a time.
 
-    The sum over directions is made by one multiplication and q − 1 additions of tiles, never by a
-    matrix product: elementwise operations round the same whatever is kept and however it is cut.
+    The sum over directions is computed by elementwise operations on tiles, never by a matrix
+    product, so that rounding does not depend on the cache or on the division into tiles.
 
     Args:
         trained: name → parameter.
@@ -59,7 +59,7 @@ class Updater:
         self.slots = {
             name: torch.zeros(sum(sizes), dtype=wide, device=first.device) for name in slots
         }
-        """Vectors of the update, each along all trained parameters."""
+        """Vectors of the update, each with the length of all trained parameters."""
         split = {name: torch.split(slot, sizes) for name, slot in self.slots.items()}
         self._slots = {
             parameter: {name: parts[at] for name, parts in split.items()}
@@ -67,7 +67,7 @@ class Updater:
         }
 
     def move(self, move: WeightsMove, *, radius: float | None = None) -> float | None:
-        """Move the weights; with a radius, also tell which share of the vector nothing moved."""
+        """Move the weights; with a radius, return the share of the vector that nothing moved."""
         layout, block, motion = move.layout, move.block, move.motion
         still, weights = 0, self._weights(move)
         for index, (tile, pieces) in enumerate(zip(layout.tiles, layout.pieces, strict=True)):
@@ -82,7 +82,7 @@ class Updater:
         return None if radius is None else still / layout.dim
 
     def shift(self, move: WeightsMove) -> Shift:
-        """What ``move`` would add to the weights, tile by tile; nothing is changed."""
+        """The change that ``move`` would add to the weights, by tile; nothing is modified."""
         block, motion, weights = move.block, move.motion, self._weights(move)
 
         def at(index: int, tile: range) -> Tensor:
@@ -100,7 +100,7 @@ class Updater:
 
     def decrease(self, move: WeightsMove) -> float:
         """gᵀΔ for the Δ that ``move`` would subtract and the estimate g."""
-        assert move.motion is not None  # which makes the estimate
+        assert move.motion is not None  # it computes the estimate
         total, shift = 0.0, self.shift(move)
         for index, tile in enumerate(move.layout.tiles):
             moved = shift(index, tile)
@@ -110,7 +110,7 @@ class Updater:
         return total
 
     def project(self, layout: Layout, block: TileBlock) -> Tensor:
-        """Uᵀm for the vector that the estimator remembers, (1, q), in float64."""
+        """Uᵀm for the estimator's memory m, (1, q), in float64."""
         found = torch.zeros(block.q, dtype=torch.float64, device=self._change.device)
         for tile, pieces in zip(layout.tiles, layout.pieces, strict=True):
             u = block.look(range(block.q), tile)
@@ -120,13 +120,13 @@ class Updater:
         return found[None]
 
     def clear(self) -> None:
-        """Vectors of the update begin anew; what the estimator remembers stays."""
+        """Reset the vectors of the update; the estimator's memory is kept."""
         for name, slot in self.slots.items():
             if name != REMEMBERED:
                 slot.zero_()
 
     def _weights(self, move: WeightsMove) -> Tensor | None:
-        """The weights that an update makes of inner products over the whole vector."""
+        """The weights of an update that depend on inner products over the whole vector."""
         motion = move.motion
         if motion is None or motion.weigh is None:
             return None
@@ -159,7 +159,7 @@ class Updater:
         return change
 
     def _move(self, piece: Piece, change: Tensor, u: Tensor, radius: float | None) -> int:
-        """Move a piece; count what neither the update nor mu·u changes where that is asked for."""
+        """Move a piece; with a radius, count entries that neither the update nor mu·u changes."""
         weights = self._flat[piece.name][piece.inside]
         if radius is None:
             self._rounder.subtract(weights, change, piece.of_tile)

@@ -1,4 +1,4 @@
-"""Black-box functions that nobody here wrote, and what other solvers make of them.
+"""Benchmark on third-party black-box functions, in comparison with other solvers.
 
 ``zotune bench blackbox`` gives every solver the same evaluations of the same functions and counts
 how many problems each solves.

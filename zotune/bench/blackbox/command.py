@@ -14,7 +14,7 @@ from zotune.bench.blackbox.problems import parse_dims
 from zotune.core.folders import require_writable
 
 PRINTING = SimpleNamespace(as_records=judging.as_records, table=showing.table)
-"""How outcomes are printed."""
+"""Functions that print outcomes."""
 
 
 def blackbox(

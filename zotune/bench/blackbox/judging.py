@@ -28,7 +28,7 @@ REFERENCES = "references.json"
 
 @dataclass(frozen=True)
 class SolverOutcome:
-    """What a solver made of a problem."""
+    """The result of a solver on a problem."""
 
     suite: str
     problem: str
@@ -38,7 +38,7 @@ class SolverOutcome:
     budget: int
     start: float
     minimum: float
-    """The known minimum, or the lowest value that was found when references were frozen."""
+    """The known minimum, or the frozen reference, the lowest value that was ever found."""
     best: float
     """Lowest value evaluated; the noise-free one on noisy functions."""
     answer: float
@@ -48,7 +48,7 @@ class SolverOutcome:
     reached: dict[str, int | None]
     """Evaluations until the gap was at most τ (start − minimum), for each τ."""
     refused: str | None
-    """The error, where the solver raised one before it had spent half of its budget."""
+    """The error, if the solver raised one before it had spent half of its budget."""
 
     @property
     def gap(self) -> float:
@@ -83,7 +83,7 @@ def reference(suite: str, problem: BlackboxProblem) -> float:
 
 
 def run(problem: BlackboxProblem, solver: Solver, minimum: float, suite: str = "") -> SolverOutcome:
-    """Let a solver spend the budget of a problem."""
+    """Run a solver on a problem with its budget."""
     with problem.opened() as (function, true), quiet():
         look = function if true is None else true.at
         counter, answer, error = Counter(function, problem.budget), None, None
@@ -135,7 +135,7 @@ def reached(
 
 
 class quiet(warnings.catch_warnings):
-    """No warnings of other people's functions: overflow on the way is an answer of inf or NaN."""
+    """Suppress warnings of third-party functions, such as overflow, which gives inf or NaN."""
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -157,9 +157,9 @@ def bench(
     records: Path | None = None,
     on_case: Callable[[str], None] = lambda case: None,
 ) -> Iterator[SolverOutcome]:
-    """Every solver on every problem of a suite.
+    """Run every solver on every problem of a suite.
 
-    Outcomes are added to the file ``records`` one by one, and what it holds is not run again.
+    Outcomes are appended to the file ``records``; those that it has already are not run again.
     """
     chosen = [SOLVERS[one_of("solver", name, SOLVERS)] for name in solvers or SOLVERS]
     known = read_records(records) if records is not None else {}
@@ -179,7 +179,7 @@ def bench(
 
 
 def add_record(path: Path, outcome: SolverOutcome) -> None:
-    """Add a line to a file, after the end of one that was cut short."""
+    """Append a line to a file; if the last line is truncated, start a new one first."""
     with path.open("a+b") as file:
         if file.tell():
             file.seek(-1, SEEK_END)
@@ -188,7 +188,7 @@ def add_record(path: Path, outcome: SolverOutcome) -> None:
 
 
 def read_records(path: Path) -> dict[tuple[str, str, int, str], SolverOutcome]:
-    """Outcomes in a file of JSON lines; a last line that was cut short is left out."""
+    """Outcomes in a file of JSON lines, without a truncated last line."""
     found = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         with suppress(json.JSONDecodeError):

@@ -1,1 +1,1 @@
-"""What tuning costs: one total for a study, beside the best configuration in hindsight."""
+"""The cost of tuning: a study with one total budget, compared with the best in hindsight."""

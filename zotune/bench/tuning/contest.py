@@ -1,4 +1,4 @@
-"""One case: a race, the descent that chooses, a grid that pays, and the best in hindsight."""
+"""One case: a race, the automatic descent, a grid with the same total, the best in hindsight."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTESTANTS = (RACE, ALONE, AUTO, PAID, HALF, WHOLE)
 
 @dataclass(frozen=True)
 class TuningOutcome:
-    """How low each contestant has come on one case."""
+    """The result of each contestant on one case."""
 
     case: str
     problem: str
@@ -54,7 +54,7 @@ def _each(case: TuningCase, objective: Objective) -> Iterator[tuple[str, float]]
 
 
 def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: bool) -> float:
-    """The lowest loss of a race of these, with or without the run that chooses everything."""
+    """The lowest loss of a race of these, with or without the automatic descent."""
     rungs, racers = racing(configs, objective, total, auto=auto)
     return race(racers, objective, rungs, total).best_loss
 
@@ -62,7 +62,7 @@ def raced(configs: Sequence[Config], objective: Objective, total: int, *, auto: 
 def racing(
     configs: Sequence[Config], objective: Objective, total: int, *, auto: bool
 ) -> tuple[RacePlan, list[Config]]:
-    """The rungs of a race, and who runs it; the run that chooses everything comes last."""
+    """The rungs of a race, and its configurations; the automatic descent is the last."""
     steps, known = max(step_cost(config) for config in configs), objective.L is not None
     first = max(first_cost(config, knows_smoothness=known) for config in configs)
     rungs = plan_race(total, len(configs), step=steps, first=first, auto=auto)
@@ -74,7 +74,7 @@ def racing(
 
 
 def configurations(case: TuningCase, total: int) -> list[Config]:
-    """What may be chosen, each with the whole total as its budget."""
+    """The configurations to choose from, each with the whole total as its budget."""
     shared: dict[str, Any] = {"estimator": "align", "count": EVALUATIONS, "budget": total}
     return [parse_config({**shared, **case.fixed, **point}) for point in combinations(case.space)]
 

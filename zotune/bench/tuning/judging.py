@@ -1,4 +1,4 @@
-"""What was claimed of one total before it was run, and what came out."""
+"""Claims about one total, made before the first run, and their verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TotalClaim:
-    """That a contestant ends no higher than the best in hindsight that had half of the total."""
+    """The claim that a contestant ends no higher than the best in hindsight with half the total."""
 
     contestant: str
     says: str
@@ -99,7 +99,7 @@ def bench(
 
 
 def read(path: Path) -> dict[str, TuningOutcome]:
-    """The cases of a file, without a line that was cut short."""
+    """The cases of a file, without a truncated line."""
     found = {}
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:

@@ -1,4 +1,4 @@
-"""A race in this process, without Ray: the decisions are those of the study's scheduler."""
+"""A race in this process, without Ray, with the same decisions as the study's scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zotune.study.reserving import reserve_next
 
 @dataclass
 class Racer:
-    """One configuration and how far it has come."""
+    """One configuration and its progress."""
 
     name: str
     loop: Loop
@@ -50,13 +50,13 @@ class Racer:
 
     @property
     def position(self) -> int:
-        """What its replicates have spent together."""
+        """Total budget spent by its replicates."""
         return 0 if self.state is None else self.loop.charged(self.state)
 
 
 @dataclass(frozen=True)
 class Raced:
-    """What became of a race."""
+    """The result of a race."""
 
     account: Account
     racers: Mapping[str, Racer]
@@ -64,7 +64,7 @@ class Raced:
 
     @property
     def best_loss(self) -> float:
-        """The lowest loss that the whole race has seen."""
+        """The lowest loss of the whole race."""
         return min(racer.best_loss for racer in self.racers.values())
 
 
@@ -99,7 +99,7 @@ def race(configs: Sequence[Config], objective: Any, plan: RacePlan, total: int) 
 
 
 def _send_to_best_point(winner: Racer, racers: Mapping[str, Racer]) -> None:
-    """Let the winner go on from the point with the lowest loss that any racer has seen."""
+    """Let the winner continue from the point with the lowest loss of any racer."""
     (best,) = survivors({name: racer.best_loss for name, racer in racers.items()}, 1)
     donor = racers[best].state
     if winner.state is not None and donor is not None and racers[best] is not winner:
@@ -107,14 +107,14 @@ def _send_to_best_point(winner: Racer, racers: Mapping[str, Racer]) -> None:
 
 
 def _run(account: Account, racer: Racer, goal: int | None) -> None:
-    """Go on to a rung, or to the end of what is left."""
+    """Continue to a rung, or to the end of the remaining budget."""
     while racer.running and (goal is None or racer.row is None or racer.row["spent"] < goal):
         if not advance(account, racer):
             return
 
 
 def advance(account: Account, racer: Racer) -> bool:
-    """One report more, if something of it can be reserved."""
+    """Advance by one report, if budget for it can be reserved."""
     loop, before = racer.loop, racer.position
     if not reserve_next(account, racer.name, loop.config, before, fresh=racer.state is None):
         return False
