@@ -294,3 +294,10 @@ def test_a_trial_whose_rows_went_with_a_killed_driver_is_told_by_its_checkpoint(
 def test_a_trial_without_rows_or_checkpoint_has_failed(tmp_path: Path) -> None:
     lost = Result(metrics=None, checkpoint=None, error=None, path=str(tmp_path / "a1b2c_00000_avg"))
     assert [trial.status for trial in summary(lost).failed] == ["failed"]
+
+
+def test_a_trial_that_was_not_begun_has_not_failed() -> None:
+    unbegun = Result({"trial_id": "a1b2c_00001"}, None, None, path="/nowhere/a1b2c_00001_avg_q5")
+    found = summary(result("a", 2.0), unbegun)
+    assert [trial.id for trial in found.trials] == ["a"]
+    assert found.failed == []
