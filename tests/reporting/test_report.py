@@ -282,3 +282,21 @@ def test_a_report_on_all_launches_names_those_that_have_nothing_and_has_the_othe
     said = report("delivered", "--launch", "all", "-o", str(folder), "--tracking-uri", store)
     assert "left out: no trial of launch broken of delivered finished\n" in said
     assert set(pd.read_csv(folder / "table.csv")["launch"]) == {"now"}
+
+
+def test_a_trial_whose_settings_changed_on_the_way_is_reported_with_those_of_its_end(
+    store: str, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path, ABOUT | {"tracking_uri": store, "study": None})
+    trial = {"trial": "t1", "time": 10**12}
+    settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40}
+    for q, eta, spent in ((1, 2.0, 10), (8, 0.5, 20), (1, 0.25, 40)):  # as PBT moves a trial
+        params = params_of(settings | {"q": q, "eta": eta})
+        spool.append(trial | {"kind": STARTED, "name": "avg q=1", "params": params})
+        spool.append(trial | {"kind": POINTS, "points": [[spent, {"loss": 1.0}]]})
+    ended = {"status": "FINISHED", "step": 40, "final": {"loss": 1.0}, "tags": {}}
+    spool.append(trial | {"kind": ENDED, **ended})
+    spool.close()
+    assert Delivery(tmp_path, store).advance()
+    (launch,) = Store.open(store).read("delivered")
+    assert [(one.config["q"], one.config["eta"]) for one in launch.trials] == [(1, 0.25)]

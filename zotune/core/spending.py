@@ -26,7 +26,8 @@ class Spending:
     monitored: int
     """Calls that only looked at the loss, and were not charged."""
     repeated: int
-    """Charged once and made again after a kill, as far as it was reported; in the unit of count."""
+    """Charged once and made again from an earlier checkpoint, after a kill or in PBT, as far as it
+    was reported; in the unit of count."""
     count: str = ""
     reserved: int = 0
     """What trials may spend before their next report."""
@@ -74,7 +75,7 @@ class Spending:
         if self.before:
             said += f", after {self.before:,} by the launch that it continues"
         besides = [f"{self.monitored:,} to look at the loss"] if self.monitored else []
-        besides += [f"{self.repeated:,} repeated after a kill"] if self.repeated else []
+        besides += [f"{self.repeated:,} repeated from a checkpoint"] if self.repeated else []
         return said + (f"; not charged: {' and '.join(besides)}" if besides else "")
 
 
