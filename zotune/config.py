@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -46,6 +47,8 @@ OF_BLOCKS = (
 not use them, so a value other than the default asks for steps along blocks."""
 NOT_TYPED = ("problem", "replicate", "curve")
 """Settings that are told elsewhere, or by others than users."""
+RECORDED = "recorded"
+"""The context in which names of entries are not looked up."""
 REPORTS = 16
 """Rows that a run reports unless told otherwise."""
 FAST, LEAN = "fast", "lean"
@@ -168,12 +171,14 @@ class Config(BaseModel):
 
     @field_validator("q", mode="before")
     @classmethod
-    def _q_is_a_size_or_a_rule(cls, value: object) -> object:
-        return blocksizes.checked(value)
+    def _q_is_a_size_or_a_rule(cls, value: object, info: ValidationInfo) -> object:
+        return value if info.context == RECORDED else blocksizes.checked(value)
 
     @field_validator(*NAMED)
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
+        if info.context == RECORDED:
+            return value
         return one_of(info.field_name, value, NAMED[info.field_name])
 
     @property
@@ -187,7 +192,9 @@ class Config(BaseModel):
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
     @model_validator(mode="after")
-    def _theory_is_of_the_update(self) -> Config:
+    def _theory_is_of_the_update(self, info: ValidationInfo) -> Config:
+        if info.context == RECORDED:
+            return self
         if self.step == THEORY and not self.named_update.linear:
             raise ValueError(
                 "step 'theory' is a factor of the estimate, and update "
@@ -301,6 +308,14 @@ def _has_theory(settings: Mapping[str, Any]) -> bool:
     bent = update in list(UPDATES) and not UPDATES[str(update)].linear
     unknown = estimator in list(ESTIMATORS) and ESTIMATORS[str(estimator)].moments is None
     return not bent and not unknown
+
+
+def recorded_config(settings: Mapping[str, Any]) -> Config:
+    """The configuration in a checkpoint, which was checked before its run began.
+
+    Its estimator and update may be a user's, and not imported where the run is only looked at.
+    """
+    return Config.model_validate(dict(settings), context=RECORDED)
 
 
 def parse_config(settings: Mapping[str, Any]) -> Config:
