@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import inf, isfinite
+from math import exp, inf, isfinite
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import zotune
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
@@ -133,3 +136,15 @@ def test_a_searched_step_on_mini_batches_is_shortened_as_steps_go_by(
         steps.send(1.0 - eta + eta**2 / 2)  # the parabola whose minimum is at 1
     assert end.value.value == eta
     assert line.memory["log"] == pytest.approx(0.0)  # the length that a single batch would have
+
+
+def test_a_searched_step_that_noise_rejects_again_and_again_does_not_come_to_nothing() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(x: np.ndarray[Any, Any]) -> float:
+        return float(((x - 1) ** 2).sum() + 1e-3 * rng.standard_normal())
+
+    for settings in ({"estimator": "avg", "q": 1}, {"estimator": "align", "q": 2}):
+        run = zotune.minimize(noisy, [0.0] * 6, budget=600, **settings)  # differences over 1e-6
+        assert run.status == "exhausted"
+        assert all(0 < exp(lane.memory["step.auto.log"]) < 1e-200 for lane in run.state.lanes)

@@ -14,6 +14,8 @@ FARTHER = 3.0
 """How many times as far the parabola's minimum must be for one more trial there."""
 LONGEST = 100.0
 """The largest factor between two trials."""
+LEAST = 1e-250
+"""The shortest step that is remembered; trials below it would come to 0, which has no logarithm."""
 SHARE = 0.3
 """The weight of the newest step in the running mean of log step sizes."""
 SETTLING = 10
@@ -80,9 +82,9 @@ def _remember(line: Line, best: float | None, reached: float, last: float, facto
     """The running mean of log step sizes, before the factor, moved towards what was found."""
     memory = line.memory
     if best is None:
-        memory["log"] = log(last / factor)
+        memory["log"] = log(max(last / factor, LEAST))
         return
-    taken = best / factor
+    taken = max(best / factor, LEAST)
     found = log(min(max(reached, taken / 10), 10 * taken) if isfinite(reached) else 2 * taken)
     before = memory["log"]
     memory["log"] = found if isnan(before) else (1 - SHARE) * before + SHARE * found
