@@ -392,5 +392,6 @@ def describe(problem: Mapping[str, Any]) -> str:
             if key.startswith("bounds"):
                 return f"bounds must be (low, high), numbers or vectors, got {came!r}{PAIRS}"
             message = problem["msg"].replace("Input should be", f"{key} must be")
-            message = message.replace("a valid integer, got a number with a fractional part", WHOLE)
+            for said in ("a valid integer, got a number with a fractional part", "a valid integer"):
+                message = message.replace(said, WHOLE)
             return f"{message}, got {came!r}"
