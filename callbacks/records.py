@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
-from zotune.core.names import CHARGED, CHARGED_BEFORE, GAMMA_KEY, LOOKED, MINIMUM_KEY
+from zotune.core.names import CHARGED, CHARGED_BEFORE, GAMMA_KEY, LOOKED, MINIMUM_KEY, NOW_TAG
 from zotune.core.settings import flat, label
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ def params_of(settings: Mapping[str, Any]) -> dict[str, str]:
         clean_key(key): without_credentials(str(value))[:VALUE_LENGTH]
         for key, value in flat(settings)
     }
+
+
+def changed_params(tags: Mapping[str, str]) -> dict[str, str]:
+    """Params of a run that have another value now, as tags say it."""
+    return {k.removeprefix(NOW_TAG): v for k, v in tags.items() if k.startswith(NOW_TAG)}
 
 
 def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:

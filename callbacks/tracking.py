@@ -26,6 +26,7 @@ from zotune.callbacks.records import (
     RUNNING,
     STARTED,
     SUPERSEDED,
+    changed_params,
 )
 from zotune.callbacks.spool import (
     ABOUT,
@@ -79,6 +80,8 @@ class TrackedRun:
     params: dict[str, str] = field(default_factory=dict)
     ended: int | None = None
     """When it ended, if it has."""
+    changed: dict[str, str] = field(default_factory=dict)
+    """Params that have another value now."""
 
 
 @dataclass
@@ -283,8 +286,9 @@ class Delivery:
         for at in range(0, len(new), FEW):
             client.log_batch(run.id, params=new[at : at + FEW])
         for key, value in params.items():
-            if run.params.setdefault(key, value) != value:
+            if run.changed.get(key, run.params.setdefault(key, value)) != value:
                 client.set_tag(run.id, f"{NOW_TAG}{key}"[:250], value)
+                run.changed[key] = value
 
     def _say_nonfinite(self, client: MlflowClient, run: TrackedRun, records: list[Record]) -> None:
         lost = {
@@ -327,6 +331,7 @@ def _tracked(run: Run) -> TrackedRun:
         max(steps, default=-1),
         dict(run.data.params),
         run.info.end_time,
+        changed_params(run.data.tags),
     )
 
 

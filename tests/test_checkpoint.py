@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,12 +19,15 @@ from safetensors.torch import save_file
 import zotune
 from tests.instrument import minimize, parse_config
 from tests.servers import wait_for
+from zotune import updates
 from zotune.core.files import write_whole
 from zotune.core.state import LaneState
-from zotune.errors import CheckpointError
+from zotune.errors import CheckpointError, ConfigError
+from zotune.estimators import ESTIMATORS
 from zotune.loop import Loop
 from zotune.objectives import PROBLEMS
 from zotune.runs.checkpoint import load_loop, load_state, save_loop
+from zotune.updates import UPDATES
 
 
 @pytest.fixture
@@ -153,3 +157,30 @@ def test_a_failed_write_leaves_no_litter(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="state"):
         write_whole(tmp_path / "state", b"content")
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_run_with_an_estimator_that_is_not_imported_can_be_looked_at_but_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, saved = tmp_path / "run.safetensors", tmp_path / "minimizer"
+    settings: dict[str, Any] = {"q": 2, "budget": 40, "step": "constant", "eta": 0.1}
+
+    def bowl(x: torch.Tensor) -> torch.Tensor:
+        return (x - 1).square().sum()
+
+    with monkeypatch.context() as here:
+        for registry in (ESTIMATORS, UPDATES):
+            here.setattr(registry, "_entries", {name: registry[name] for name in registry})
+        register = zotune.estimators.register
+        register("halved", formula="U v / 2q")(lambda v, block: v / 2 / block.q)
+        updates.register("plain", formula="x ← x − η g")(lambda g, slots, eta, t: eta * g)
+        own = settings | {"estimator": "halved", "update": "plain"}
+        run = zotune.minimize(bowl, torch.zeros(4), checkpoint=file, **own)
+        zotune.Minimizer([0.0] * 4, **own).save(saved)
+    found = zotune.load_run(file)
+    assert found.best_x.tolist() == run.best_x.tolist()
+    assert repr(found) == repr(run)
+    with pytest.raises(CheckpointError, match="of a run with estimator 'halved', not 'avg'"):
+        zotune.minimize(bowl, torch.zeros(4), checkpoint=file, estimator="avg", **settings)
+    with pytest.raises(ConfigError, match="estimator 'halved' is not known"):
+        zotune.Minimizer.load(saved)

@@ -50,6 +50,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         minimize(f, [1.0, 1.0], bounds=[(-2, 2), (0, 4)]),
         "give bounds=([-2, 0], [2, 4])",
     ),
+    "no budget": (minimize(budget=None), "budget must be a whole number, got None"),
     "a target in quotes": (minimize(target="1"), "target must be a number, got '1'"),
     "seconds in quotes": (minimize(seconds="1"), "seconds must be a number of at least 0, got '1'"),
     "a list of metrics": (minimize(metrics=[f]), "metrics must be functions by their names, such"),

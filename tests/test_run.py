@@ -242,6 +242,7 @@ def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
         (torch.ones(3), r"an objective returns one number, got shape \(3,\); sum it up"),
         (np.ones((2, 2)), r"an objective returns one number, got shape \(2, 2\)"),
         (1j, "an objective returns a number, got complex"),
+        (np.complex128(1j), "an objective returns a real number, got .* of complex128; take its"),
     ],
 )
 def test_an_objective_that_returns_no_number_is_told_so(result: Any, message: str) -> None:
@@ -433,6 +434,7 @@ def test_a_run_says_how_many_of_its_replicates_are_lost_and_what_helps() -> None
     assert repr(run).endswith(", 1 of 2 replicates diverged; give a smaller eta, or L)")
     alone = minimize({"name": "quadratic", "dim": 4}, budget=900, eta=1e4)
     assert alone.status == "diverged"
+    assert alone.message == "the run diverged; give a smaller eta, or L"
     assert repr(alone).endswith("; give a smaller eta, or L)")
     assert "diverged" not in repr(zotune.minimize({"name": "quadratic", "dim": 4}, budget=40))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import inf, isfinite
+from math import exp, inf, isfinite
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import zotune
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError, UnknownNameError
 from zotune.estimators import ESTIMATORS, Estimator
@@ -169,3 +171,15 @@ def test_steps_are_scaled_down_while_losses_of_new_mini_batches_stay_high() -> N
 def test_noise_alone_scales_no_step_by_more_than_one_half(seed: int) -> None:
     losses = 1 + np.random.default_rng(seed).normal(size=1000) / 10
     assert scale_after(losses) >= 0.5
+
+
+def test_a_searched_step_that_noise_rejects_again_and_again_does_not_come_to_nothing() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(x: np.ndarray[Any, Any]) -> float:
+        return float(((x - 1) ** 2).sum() + 1e-3 * rng.standard_normal())
+
+    for chosen in ({"estimator": "avg", "q": 1}, {"estimator": "align", "q": 2}):
+        run = zotune.minimize(noisy, [0.0] * 6, budget=600, **chosen)  # differences over 1e-6
+        assert run.status == "exhausted"
+        assert all(0 < exp(lane.memory["step.auto.log"]) < 1e-200 for lane in run.state.lanes)

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -46,6 +47,8 @@ OF_BLOCKS = (
 other than the default selects steps along blocks instead."""
 NOT_TYPED = ("problem", "replicate", "curve")
 """Settings that users give elsewhere, or not at all."""
+RECORDED = "recorded"
+"""Validation context in which names of registered entries are not looked up."""
 REPORTS = 16
 """Default number of rows that a run reports."""
 FAST, LEAN = "fast", "lean"
@@ -168,12 +171,14 @@ class Config(BaseModel):
 
     @field_validator("q", mode="before")
     @classmethod
-    def _q_is_a_size_or_a_rule(cls, value: object) -> object:
-        return blocksizes.checked(value)
+    def _q_is_a_size_or_a_rule(cls, value: object, info: ValidationInfo) -> object:
+        return value if info.context == RECORDED else blocksizes.checked(value)
 
     @field_validator(*NAMED)
     @classmethod
     def _name_is_known(cls, value: str, info: Any) -> str:
+        if info.context == RECORDED:
+            return value
         return one_of(info.field_name, value, NAMED[info.field_name])
 
     @property
@@ -187,7 +192,9 @@ class Config(BaseModel):
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
     @model_validator(mode="after")
-    def _theory_is_of_the_update(self) -> Config:
+    def _theory_is_of_the_update(self, info: ValidationInfo) -> Config:
+        if info.context == RECORDED:
+            return self
         if self.step == THEORY and not self.named_update.linear:
             raise ValueError(
                 "step 'theory' is a factor of the estimate, and update "
@@ -302,6 +309,14 @@ def _has_theory(settings: Mapping[str, Any]) -> bool:
     return not bent and not unknown
 
 
+def recorded_config(settings: Mapping[str, Any]) -> Config:
+    """The configuration in a checkpoint, which was checked before its run began.
+
+    Its estimator and update may be a user's, and not imported where the run is only looked at.
+    """
+    return Config.model_validate(dict(settings), context=RECORDED)
+
+
 def parse_config(settings: Mapping[str, Any]) -> Config:
     """A checked configuration; raises a one-line error about the first invalid setting."""
     try:
@@ -376,5 +391,6 @@ def describe(problem: Mapping[str, Any]) -> str:
             if key.startswith("bounds"):
                 return f"bounds must be (low, high), numbers or vectors, got {came!r}{PAIRS}"
             message = problem["msg"].replace("Input should be", f"{key} must be")
-            message = message.replace("a valid integer, got a number with a fractional part", WHOLE)
+            for said in ("a valid integer, got a number with a fractional part", "a valid integer"):
+                message = message.replace(said, WHOLE)
             return f"{message}, got {came!r}"

@@ -41,6 +41,11 @@ def test_quotes_belong_to_the_text_of_a_tsv_and_to_the_form_of_a_csv(tmp_path: P
     assert {*commas.train.texts, *commas.validation.texts} == {("so it goes",), ("a, b",)}
 
 
+def test_the_mark_that_spreadsheets_write_first_is_no_part_of_a_column(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\na b,0\nc d,1\ne f,0\n", encoding="utf-8-sig")
+    assert read_examples(Options(dataset=str(tmp_path / "mine.csv"))).columns == ("text",)
+
+
 def test_a_folder_is_its_train_and_validation_files(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", ROWS[:15])
     write_rows(tmp_path / "dev.tsv", ROWS[15:])

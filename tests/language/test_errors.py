@@ -11,6 +11,7 @@ import torch
 from tests.language.conftest import made, write_rows
 from zotune.addresses import Keys
 from zotune.errors import ConfigError, OutOfMemory
+from zotune.language.examples import read_examples
 from zotune.language.options import Options
 
 PROMPT = {"head": "words", "template": "{text} it is"}
@@ -168,6 +169,25 @@ def test_labels_that_do_not_fit_are_told_with_the_classes(tmp_path: Path) -> Non
     odd = str(write_rows(tmp_path / "odd.tsv", [{"text": "a", "label": 2}]))
     with pytest.raises(ConfigError, match=r"validation row 0 has the label '2', .* classes 0, 1;"):
         Options(dataset=train, validation=odd).check()
+
+
+@pytest.mark.parametrize("nothing", [None, "", float("nan")])
+def test_a_row_without_a_label_is_told_and_no_class_of_its_own(
+    nothing: object, tmp_path: Path
+) -> None:
+    rows: list[dict[str, Any]] = [{"text": f"t{n}", "label": "ab"[n % 2]} for n in range(9)]
+    rows[4]["label"] = nothing
+    path = str(write_rows(tmp_path / "mine.jsonl", rows))
+    said = rf"train row 4 has no label in column 'label', got {nothing!r}; leave such rows out"
+    with pytest.raises(ConfigError, match=said):
+        read_examples(Options(dataset=path, validation=path))
+
+
+def test_of_many_classes_an_error_names_a_few(tmp_path: Path) -> None:
+    train = write_rows(tmp_path / "a.jsonl", [{"text": "t", "label": n} for n in range(50)])
+    other = write_rows(tmp_path / "b.jsonl", [{"text": "t", "label": 99}])
+    with pytest.raises(ConfigError, match=r"classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …; set"):
+        read_examples(Options(dataset=str(train), validation=str(other)))
 
 
 def test_a_head_with_other_classes_than_the_data_is_refused(tmp_path: Path) -> None:

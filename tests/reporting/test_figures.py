@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,18 @@ def test_the_price_of_tuning_is_the_best_so_far_against_all_that_was_spent() -> 
     (note,) = drawing.notes
     assert "The study spent 9,600; its best configuration, had it been known" in note
     assert "800: 12 times less." in note
+
+
+def test_steps_that_were_drawn_at_random_have_names_that_do_not_overlap() -> None:
+    drawn = (0.0015199600, 0.0025911234, 0.0027383428, 0.0193021111, 0.0267345071, 0.0610274333)
+    series = [one for eta in drawn for one in series_of(PROBLEM, q=(1,), eta=eta)]
+    figure = figures.losses_by_step(series).figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    for axis in figure.axes:
+        boxes = [one.get_window_extent(renderer) for one in axis.get_xticklabels()]
+        assert len(boxes) >= 3
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_the_heat_map_has_the_lowest_end_of_each_q_and_step_and_no_more_than_the_start() -> None:

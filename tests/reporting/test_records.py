@@ -235,3 +235,18 @@ def test_a_run_that_was_made_twice_is_no_further_replicate(
     assert pooled.replicates == replicates
     if replicates == 3:
         assert pooled.points["spent"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_trial_that_the_total_has_cut_is_not_judged_and_one_that_diverged_is() -> None:
+    def trial(estimator: str, spent: int, status: str = "exhausted") -> Trial:
+        config = {"estimator": estimator, "q": 4, "budget": 1000, "replicates": 2}
+        course = Course(pd.DataFrame({"spent": [spent], "loss": [1.0]}), losses=(1.0, 1.0))
+        return Trial(estimator, estimator, status, config, {"spent": spent}, lambda: course)
+
+    sides = {"lower": {"estimator": "align"}, "higher": {"estimator": "avg"}}
+    claims = [Claim(name="one", says="Align ends lower.", compare=sides)]
+    found, why = verdicts_on([trial("avg", 1000), trial("align", 300)], claims, None)
+    assert (found, "1 of 2 trials have not spent their budget" in why) == ([], True)
+    for other in (trial("align", 995), trial("align", 300, "diverged")):
+        found, why = verdicts_on([trial("avg", 1000), other], claims, None)
+        assert (len(found), why) == (1, "")

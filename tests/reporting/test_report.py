@@ -110,10 +110,12 @@ def deliver(
     status: str = "FINISHED",
     tags: dict[str, str] | None = None,
     study: dict[str, Any] | None = None,
+    launch: str = "now",
 ) -> Delivery:
     """Trials of ``avg`` by q in a store, each as far as it has come; at 40 it has ended."""
     settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40, "count": "directions"}
-    spool = Spool(folder, ABOUT | {"tracking_uri": uri, "study": study and yaml.safe_dump(study)})
+    about = ABOUT | {"launch_id": launch, "tracking_uri": uri}
+    spool = Spool(folder, about | {"study": study and yaml.safe_dump(study)})
     for q, end in reached.items():
         rows = minimize(PROBLEM, estimator="avg", q=q, budget=40).rows
         points = [[r["spent"], {"loss": r["loss"], "gap": r["gap"]}] for r in rows]
@@ -268,3 +270,33 @@ def test_a_launch_of_which_every_trial_failed_has_nothing_to_report(
         "name another with --launch\n"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_report_on_all_launches_names_those_that_have_nothing_and_has_the_others(
+    store: str, tmp_path: Path
+) -> None:
+    deliver(tmp_path / "spool", store, {1: 40})
+    failed = {"status": "FAILED", "tags": {"zotune.status": "failed"}}
+    deliver(tmp_path / "other", store, {1: 40}, launch="broken", **failed)
+    folder = tmp_path / "out"
+    said = report("delivered", "--launch", "all", "-o", str(folder), "--tracking-uri", store)
+    assert "left out: no trial of launch broken of delivered finished\n" in said
+    assert set(pd.read_csv(folder / "table.csv")["launch"]) == {"now"}
+
+
+def test_a_trial_whose_settings_changed_on_the_way_is_reported_with_those_of_its_end(
+    store: str, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path, ABOUT | {"tracking_uri": store, "study": None})
+    trial = {"trial": "t1", "time": 10**12}
+    settings = {"problem": PROBLEM, "estimator": "avg", "budget": 40}
+    for q, eta, spent in ((1, 2.0, 10), (8, 0.5, 20), (1, 0.25, 40)):  # as PBT moves a trial
+        params = params_of(settings | {"q": q, "eta": eta})
+        spool.append(trial | {"kind": STARTED, "name": "avg q=1", "params": params})
+        spool.append(trial | {"kind": POINTS, "points": [[spent, {"loss": 1.0}]]})
+    ended = {"status": "FINISHED", "step": 40, "final": {"loss": 1.0}, "tags": {}}
+    spool.append(trial | {"kind": ENDED, **ended})
+    spool.close()
+    assert Delivery(tmp_path, store).advance()
+    (launch,) = Store.open(store).read("delivered")
+    assert [(one.config["q"], one.config["eta"]) for one in launch.trials] == [(1, 0.25)]

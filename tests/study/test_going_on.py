@@ -185,6 +185,7 @@ def test_a_larger_total_begins_what_was_left_out_and_counts_what_was_spent(tmp_p
     first = json.loads(invoke("run", path, *options).stdout)
     assert first["spent"]["charged"] <= 200
     assert first["left_out"][-1] == "align q=5"
+    assert first["failed"] == []
     done = invoke("run", path, *options, "--resume", first["launch"], "--total", "1000")
     assert done.exit_code == 0, done.output
     more = json.loads(done.stdout)

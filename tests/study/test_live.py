@@ -33,7 +33,8 @@ TRIALS = [
 
 def test_a_snapshot_counts_states_and_what_is_spent() -> None:
     now = snapshot(TRIALS, 8)
-    assert now.states == {"running": 1, "waiting": 4, "done": 1, "stopped early": 1, "failed": 1}
+    counts = {name: count for name, count in now.states.items() if count}
+    assert counts == {"running": 1, "waiting": 4, "done": 1, "stopped early": 1, "failed": 1}
     assert (now.spent, now.budget, now.total) == (320, 800, 8)
     assert now.bests == ((3.0, "avg q=1"),)
     assert now.lowest == ((1.5, "avg q=3"),)
@@ -73,6 +74,12 @@ def test_a_snapshot_is_not_changed_by_trials_that_end_later() -> None:
     assert (before.states["done"], after.states["done"]) == (0, 1)
     assert (before.ended, after.ended) == ({}, {"1": "avg q=1: done, loss 1 ± 0.5"})
     assert (before.spent, after.spent, after.bests) == (40, 120, ((1.0, "avg q=1"),))
+
+
+def test_a_trial_that_ends_before_it_has_reported_is_not_called_stopped_early() -> None:
+    now = snapshot([trial(1, "TERMINATED")], 1)
+    assert (now.states["without a result"], now.states["stopped early"]) == (1, 0)
+    assert now.ended == {"1": "avg q=1: without a result"}
 
 
 def test_a_study_that_has_not_begun_is_a_snapshot_too() -> None:

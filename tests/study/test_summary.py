@@ -99,7 +99,7 @@ def test_what_all_trials_spent_is_told_with_what_was_only_looked_at_and_made_aga
     }
     assert found.spent == (
         "spent 210 directions in all, by 2 trials, which took 216 evaluations; "
-        "not charged: 18 to look at the loss and 30 repeated after a kill"
+        "not charged: 18 to look at the loss and 30 repeated from a checkpoint"
     )
 
 
@@ -294,3 +294,10 @@ def test_a_trial_whose_rows_went_with_a_killed_driver_is_told_by_its_checkpoint(
 def test_a_trial_without_rows_or_checkpoint_has_failed(tmp_path: Path) -> None:
     lost = Result(metrics=None, checkpoint=None, error=None, path=str(tmp_path / "a1b2c_00000_avg"))
     assert [trial.status for trial in summary(lost).failed] == ["failed"]
+
+
+def test_a_trial_that_was_not_begun_has_not_failed() -> None:
+    unbegun = Result({"trial_id": "a1b2c_00001"}, None, None, path="/nowhere/a1b2c_00001_avg_q5")
+    found = summary(result("a", 2.0), unbegun)
+    assert [trial.id for trial in found.trials] == ["a"]
+    assert found.failed == []

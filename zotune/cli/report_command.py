@@ -16,7 +16,7 @@ from zotune.core.folders import require_writable
 from zotune.core.names import FAILED, RUNNING
 from zotune.errors import ConfigError
 from zotune.reporting.report import PAGE, Report, build
-from zotune.results.store import LaunchRecord, Store
+from zotune.results.store import ALL, LaunchRecord, Store
 from zotune.study.studyfile import SUFFIXES, read_document
 
 FOLDER = "reports"
@@ -44,6 +44,8 @@ def report(request: ReportRequest) -> None:
     require_writable(folder)
     store = Store.open(request.tracking_uri)
     launches = store.read(name, request.launches)
+    if ALL in request.launches:
+        launches = _those_with_curves(launches)
     _require_curves(launches)
     found = build(launches)
     files = found.write(folder, for_latex=request.for_latex)
@@ -72,18 +74,28 @@ def _name(study: str) -> str:
     return str(read_document(study).data["name"]) if Path(study).suffix in SUFFIXES else study
 
 
+def _those_with_curves(launches: Sequence[LaunchRecord]) -> list[LaunchRecord]:
+    """Launches with something to report, the others named; all of them where none has."""
+    lacks = {launch.launch: _lack(launch) for launch in launches}
+    some = [launch for launch in launches if not lacks[launch.launch]]
+    for why in filter(None, lacks.values() if some else ()):
+        click.echo(f"left out: {why}", err=True)
+    return some or list(launches)
+
+
 def _require_curves(launches: Sequence[LaunchRecord]) -> None:
     for launch in launches:
-        if launch.trials and all(trial.status == FAILED for trial in launch.trials):
-            raise ConfigError(
-                f"no trial of launch {launch.launch} of {launch.study} finished, so there is "
-                "nothing to report; name another with --launch"
-            )
-        if not any(trial.has_loss for trial in launch.trials):
-            raise ConfigError(
-                f"launch {launch.launch} of {launch.study} has no trial with a loss yet; "
-                "wait for its first results, or name another with --launch"
-            )
+        if why := _lack(launch):
+            raise ConfigError(f"{why}, so there is nothing to report; name another with --launch")
+
+
+def _lack(launch: LaunchRecord) -> str:
+    """Why there is nothing to report of a launch; empty where there is."""
+    if launch.trials and all(trial.status == FAILED for trial in launch.trials):
+        return f"no trial of launch {launch.launch} of {launch.study} finished"
+    if not any(trial.has_loss for trial in launch.trials):
+        return f"launch {launch.launch} of {launch.study} has no trial with a loss yet"
+    return ""
 
 
 def _attach(

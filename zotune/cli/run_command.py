@@ -96,7 +96,8 @@ def _summary(request: RunRequest, console: Console) -> Summary:
         _say(console, f"failed: {trial.id} ({trial.name}): {trial.error}")
     if advice := rejecting(request, summary):
         _say(console, advice)
-    if unbegun := len(outcome.results) - len(summary.trials):
+    unbegun = len(outcome.results) - len(summary.trials)
+    if unbegun and not summary.left_out:  # these are named with the total
         _say(console, f"without a result yet: {unbegun} of {len(outcome.results)} trials")
     return summary
 
@@ -254,7 +255,7 @@ def _conclude(summary: Summary, console: Console) -> None:
         console.print(verdict_table(verdicts))
     if why_none:
         _say(console, why_none)
-    _say(console, f"{_counted(outcome)} in {duration(outcome.seconds)}")
+    _say(console, f"{_counted(summary)} in {duration(outcome.seconds)}")
     if summary.trials:
         _say(console, summary.spent)
     for line in total_lines(launch.study, summary.spending, summary.left_out):
@@ -277,11 +278,12 @@ def _trials(count: int) -> str:
     return "1 trial" if count == 1 else f"{count} trials"
 
 
-def _counted(outcome: Outcome) -> str:
-    """The number of trials; after Ctrl-C, how many of them had finished."""
+def _counted(summary: Summary) -> str:
+    """The number of trials with a result; after Ctrl-C, how many of all had finished."""
+    outcome = summary.outcome
     results, total = outcome.results, outcome.launch.study.size
     if not outcome.interrupted:
-        return _trials(len(results))
+        return _trials(len(summary.trials))
     each = [results[at] for at in range(len(results))]
     ended = [one for one in each if one.error is None and (one.metrics or {}).get("done")]
     return f"{len(ended)} of {total} trials finished"

@@ -24,6 +24,9 @@ LABEL_COLUMNS = ("label", "labels", "target", "class", "sentiment", "category")
 HELD_OUT_SHARE = 10
 """If there is no validation split, one in this many training rows is held out."""
 
+NAMED = 10
+"""Classes that an error names."""
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -55,6 +58,8 @@ def read_examples(options: Options) -> Data:
         raise ConfigError(f"problem.dataset {options.dataset!r} has an empty train split")
     columns, label = _columns(tables.train[0], options)
     train, validation = _splits(tables, options)
+    for split, rows in (("train", train), ("validation", validation)):
+        _require_labels(split, rows, label)
     labels = _label_names(train, label, tables, options)
     known = {name: at for at, name in enumerate(labels)}
     if tables.label_names is not None and options.labels is None:
@@ -117,6 +122,17 @@ def _drawn(split: str, rows: list[Row], size: int | None, seed: int) -> list[Row
     return [rows[at] for at in order]
 
 
+def _require_labels(split: str, rows: Sequence[Row], label: str) -> None:
+    """Refuse empty cells and the like, which would be a class of their own."""
+    for number, row in enumerate(rows):
+        value = row.get(label)
+        if value in (None, "") or value != value:  # NaN
+            raise ConfigError(
+                f"problem.label: {split} row {number} has no label in column {label!r}, "
+                f"got {value!r}; leave such rows out"
+            )
+
+
 def _label_names(
     rows: Sequence[Row], label: str, tables: Tables, options: Options
 ) -> tuple[str, ...]:
@@ -142,7 +158,7 @@ def _examples(
     for number, row in enumerate(rows):
         name = _name(row.get(label))
         if name not in known:
-            classes = ", ".join(dict.fromkeys(known))
+            classes = ", ".join(list(known)[:NAMED]) + ", …" * (len(known) > NAMED)
             raise ConfigError(
                 f"problem.labels: {split} row {number} has the label {name!r}, which is none of "
                 f"the classes {classes}; set problem.labels to all of them"

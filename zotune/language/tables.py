@@ -88,7 +88,7 @@ def read_file(path: Path) -> list[Row]:
     try:
         if path.suffix == ".parquet":
             return _parquet_rows(path)
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a mark first
             return list(_json_lines(path, file) if path.suffix == ".jsonl" else _cells(path, file))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, ConfigError):

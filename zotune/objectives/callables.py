@@ -252,6 +252,11 @@ def _number(result: Any) -> float:
         shape = tuple(result.shape)
         if shape in ((), (1,)) and isinstance(result.item(), numbers.Real):
             return float(result.item())
+        if shape in ((), (1,)):
+            raise ObjectiveError(
+                f"an objective returns a real number, got {short(result)} of {result.dtype}; "
+                "take its real part or its absolute value"
+            )
         raise ObjectiveError(
             f"an objective returns one number, got shape {shape}; "
             "sum it up, or say zotune.objective(fn, dim, batched=True) of a function of many points"

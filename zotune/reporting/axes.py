@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 FEW = 8
 """Maximum number of values that an axis labels individually."""
+LONGEST = 6
+"""Maximum number of characters of a tick label; longer numbers are rounded."""
+LETTER = 0.025
+"""Width of a character, as a fraction of a narrow axis."""
 POWERS = 1000
 """A metric has a logarithmic axis if its values have at least this ratio."""
 
@@ -95,7 +99,32 @@ def log_x(axis: Axes, values: Iterable[float | None]) -> None:
     if not known:
         return
     axis.set_xscale("log")
-    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_major_formatter(lambda value, _: short_tick(value))
     axis.xaxis.set_minor_locator(NullLocator())
-    if len(known) <= FEW:
-        axis.xaxis.set_major_locator(FixedLocator(known))
+    if len(known) <= FEW or known[-1] < 10 * known[0]:
+        axis.xaxis.set_major_locator(FixedLocator(apart(known)))
+
+
+def short_tick(value: float) -> str:
+    """A number below a narrow axis: one that was drawn loses most of its digits.
+
+    >>> short_tick(1000.0), short_tick(0.05), short_tick(0.00151996)
+    ('1000', '0.05', '0.0015')
+    """
+    whole = f"{value:g}"
+    return whole if len(whole) <= LONGEST else f"{value:.2g}"
+
+
+def apart(known: Sequence[float]) -> list[float]:
+    """Those of sorted values whose names do not overlap on a logarithmic axis over all of them.
+
+    >>> apart([1, 4, 6, 10, 11]), apart([1, 10, 100])
+    ([1, 4, 6, 10], [1, 10, 100])
+    """
+    chosen = list(known[:1])
+    span = np.log(known[-1] / known[0])
+    for value in known[1:]:
+        letters = (len(short_tick(chosen[-1])) + len(short_tick(value))) / 2 + 1
+        if np.log(value / chosen[-1]) > LETTER * letters * span:
+            chosen.append(value)
+    return chosen

@@ -56,13 +56,18 @@ def from_checkpoint(path: Path) -> Trial:
 
 
 def from_outcome(outcome: Outcome) -> list[Trial]:
-    """The trials of a launch from Tune's results, without those that have no result yet."""
+    """The trials of a launch from Tune's results, without those that have no result."""
     keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
     spooled = cache(partial(spooled_in, outcome.launch.folder))
     results = [outcome.results[at] for at in range(len(outcome.results))]
-    if outcome.interrupted:
-        results = [one for one in results if one.error or (one.metrics or {}).get("status")]
-    return [_from_result(result, outcome, keys, spooled) for result in results]
+    told = [one for one in results if _has_result(one, interrupted=outcome.interrupted)]
+    return [_from_result(result, outcome, keys, spooled) for result in told]
+
+
+def _has_result(result: tune.Result, *, interrupted: bool) -> bool:
+    """Whether a trial has failed or reported; of one that was not begun Tune knows its id alone."""
+    lost = not result.metrics and not interrupted  # its rows went with a killed driver
+    return bool(result.error or lost or (result.metrics or {}).get("status"))
 
 
 def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:

@@ -18,6 +18,7 @@ import yaml
 
 from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.launches import launch_starts, runs_of_launch
+from zotune.callbacks.records import changed_params
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.core.names import (
     ERROR_TAG,
@@ -270,7 +271,7 @@ def _trial(run: Run, history: History) -> Trial:
         id=tags.get(TRIAL_TAG, ""),
         name=str(run.info.run_name),
         status=status,
-        config=nested(run.data.params),
+        config=nested(run.data.params | changed_params(tags)),
         row=row,
         load=lambda: Course(whole, _losses(tags.get(FINAL_LOSSES_TAG)), _minimum(tags, whole)),
         error=tags.get(ERROR_TAG, ""),

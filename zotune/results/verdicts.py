@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
+from zotune.core.names import EXHAUSTED
 from zotune.errors import ConfigError
 from zotune.results.trial import WHOLE, Trial
 
@@ -25,7 +26,7 @@ def verdicts_on(
     """
     if not claims:
         return [], ""
-    whole = [trial for trial in trials if trial.status in WHOLE]
+    whole = [trial for trial in trials if trial.status in WHOLE and not _is_cut(trial)]
     total = max(planned, len(trials))
     if len(whole) < total:
         missing = total - len(whole)
@@ -36,6 +37,14 @@ def verdicts_on(
         return judge(claims, [finals_of(trial) for trial in whole], tuning), ""
     except ConfigError as error:
         return [], not_judged(str(error))
+
+
+def _is_cut(trial: Trial) -> bool:
+    """Whether one more step would have fitted into the budget: the study's total was spent."""
+    q, budget = trial.config.get("q"), trial.budget
+    if trial.status != EXHAUSTED or trial.row.get("diverged") or not isinstance(q, int):
+        return False
+    return budget is not None and budget - trial.spent > 2 * (q + 1)
 
 
 def finals_of(trial: Trial) -> Finals:

@@ -16,7 +16,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from zotune.config import Config
+from zotune.config import recorded_config
 from zotune.core.budget import Ledger
 from zotune.core.curve import Curve
 from zotune.core.provenance import provenance
@@ -76,7 +76,7 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
     """Read a state for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
-    chooses = Config(**header["notes"]["config"]).chooses
+    chooses = recorded_config(header["notes"]["config"]).chooses
     if chooses != loop.config.chooses:
         raise CheckpointError(
             f"{path} belongs to another run: only one of the two chooses all settings itself"

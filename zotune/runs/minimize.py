@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zotune.config import Config, parse_config
+from zotune.config import Config, parse_config, recorded_config
 from zotune.core.code import code_of
 from zotune.core.names import RUNNING
 from zotune.core.state import State
@@ -280,7 +280,7 @@ def _require_same_run(
     path: Path, notes: Mapping[str, Any], config: Config, about: Mapping[str, str]
 ) -> None:
     """Raise an error if the checkpoint is of another run, whose result would be wrong here."""
-    then, now = (json.loads(c.identity) for c in (Config(**notes["config"]), config))
+    then, now = (json.loads(c.identity) for c in (recorded_config(notes["config"]), config))
     if now["problem"].keys() > then["problem"].keys():  # saved before defaults were
         then["problem"] = complete_problem(then["problem"])
     then |= {key: notes.get(key, value) for key, value in about.items()}

@@ -192,7 +192,7 @@ class Minimizer:
         self = object.__new__(cls)
         config = header["config"]
         config = config_of_format_2(config) if header["format"] < FORMAT else config
-        self._begin(Config(**config), tensors["start"])
+        self._begin(parse_config(config), tensors["start"])
         parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
         for answer in parts if header["sizes"] else []:
             self.tell(answer)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from zotune.config import Config
+from zotune.config import Config, recorded_config
 from zotune.core.curve import above, rows_on_grid
 from zotune.core.grid import budget_grid
 from zotune.core.names import RUNNING
@@ -204,7 +204,7 @@ def run_at(path: Path) -> Run:
     """The run in a checkpoint."""
     state, notes = load_state(path)
     reader = (lambda best: read_weights(path, best=best)) if "log_is_whole" in notes else None
-    config = Config(**notes["config"])
+    config = recorded_config(notes["config"])
     chosen = notes.get("chosen", {})
     end = notes.get("end") or end_at(config, state, notes["status"], chosen)
     return Run(

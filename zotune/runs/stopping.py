@@ -163,7 +163,8 @@ def ending(
 
 def _end_of(config: Config, state: State, status: str) -> str:
     if status == DIVERGED:
-        return "every replicate diverged"
+        which = "the run" if config.replicates == 1 else "every replicate"
+        return f"{which} diverged; give a smaller eta, or L"
     if status != EXHAUSTED:
         return "the run continues"
     left = config.budget - state.ledger.spent(config.count)

@@ -14,6 +14,8 @@ FARTHER = 3.0
 """If the parabola's minimum is at least this many times as far, there is one more trial there."""
 LONGEST = 100.0
 """Maximum factor between two trials."""
+LEAST = 1e-250
+"""Shortest step that is remembered; a step of 0 has no logarithm."""
 SHARE = 0.3
 """Weight of the newest step in the running mean of log step sizes."""
 SETTLING = 10
@@ -100,9 +102,9 @@ def _remember(line: Line, best: float | None, reached: float, last: float, facto
     """Update the running mean of log step sizes, without the factor, by the result."""
     memory = line.memory
     if best is None:
-        memory["log"] = log(last / factor)
+        memory["log"] = log(max(last / factor, LEAST))
         return
-    taken = best / factor
+    taken = max(best / factor, LEAST)
     found = log(min(max(reached, taken / 10), 10 * taken) if isfinite(reached) else 2 * taken)
     before = memory["log"]
     if isnan(before):

@@ -13,11 +13,11 @@ from zotune.core.ranking import rank, remarks
 from zotune.core.settings import PROBLEM, label, setting
 from zotune.study.studyfile import parse_document
 
-WAITING, DONE = "waiting", "done"
+WAITING, DONE, WITHOUT = "waiting", "done", "without a result"
 STATES = {"RUNNING": RUNNING, "PENDING": WAITING, "PAUSED": WAITING, "TERMINATED": DONE}
 OVER = ("TERMINATED", "ERROR")
 """Tune's statuses of trials that have ended."""
-SHOWN = (RUNNING, WAITING, DONE, STOPPED_EARLY, FAILED)
+SHOWN = (RUNNING, WAITING, DONE, STOPPED_EARLY, WITHOUT, FAILED)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ class _Sums:
     def add(self, trial: Any) -> None:
         """Add a trial."""
         last, limit = trial.last_result or {}, trial.config.get("budget", 0)
-        early = trial.status == "TERMINATED" and last.get("status") not in COMPLETE
-        state = STOPPED_EARLY if early else STATES.get(trial.status, FAILED)
+        state = _state(trial.status, last.get("status"))
         self.states[state] += 1
         over = trial.status in OVER
         self.spent += limit if over else last.get("spent", 0)
@@ -138,6 +137,13 @@ class _Sums:
             self.measure,
             self.ended,
         )
+
+
+def _state(tune_says: str, status: str | None) -> str:
+    """What is told of a trial, by Tune's word for it and the status of its last row."""
+    if tune_says == "TERMINATED" and status not in COMPLETE:
+        return STOPPED_EARLY if status else WITHOUT
+    return STATES.get(tune_says, FAILED)
 
 
 Ranked = tuple[tuple[bool, float, float], float, str]
