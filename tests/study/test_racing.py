@@ -267,6 +267,17 @@ def test_steps_that_depend_on_values_reserve_the_most_that_they_can_take(
         most = upto(config, position)
 
 
+@pytest.mark.parametrize("limit", [22, 23, 24])
+def test_a_plain_run_that_is_told_its_end_between_two_points_of_its_curve_shrinks_its_last_block(
+    limit: int,
+) -> None:
+    plain = {"estimator": "align", "q": 4, "update": "sgd", "step": "theory", "budget": 3000}
+    loop = Loop(parse_config(plain), build_any_problem({"name": "quadratic", "dim": 12}))
+    state = loop.init()
+    loop.limit_to(limit)
+    assert loop.charged(loop.advance_to_report(state)) == limit
+
+
 def test_a_run_with_a_line_search_ends_where_it_was_told() -> None:
     settings = {"budget": 400, "step": "auto", "update": "sgd", "count": "evaluations", "q": 4}
     loop = Loop(parse_config(settings), build_any_problem({"name": "quadratic", "dim": 12}))
