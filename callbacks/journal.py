@@ -70,7 +70,7 @@ class Journal:
         self._reports: dict[str, list[int]] = {}
         self._unwritten: dict[str, list[int]] = {}
         self._ended: set[str] = set()
-        self._ends: dict[str, tuple[int, dict[str, float]]] = {}
+        self._ends: dict[str, Record] = {}
         self._forgotten: list[str] = []
         for record in records:
             self._replay(record)
@@ -85,7 +85,7 @@ class Journal:
         self._high.setdefault(trial, -1)
         if record["kind"] == ENDED:
             self._open.discard(trial)
-            self._ends[trial] = (record["step"], record["final"])
+            self._ends[trial] = record
         else:
             self._open.add(trial)
         if record["kind"] == ENDED and record["status"] != KILLED:
@@ -182,22 +182,26 @@ class Journal:
         """The trial's last values and what became of it.
 
         A trial that ended before a kill and is run again to the same step keeps the values of its
-        first end: its seconds differ, and the store would keep both.
+        first end: its seconds differ, and the store would keep both. So does one of which Tune has
+        lost all rows, and that it ends without running it again.
         """
         begun = [] if self.knows(trial.trial_id) else self.start(trial)
-        row = trial.last_result or {}
+        row, before = trial.last_result or {}, self._ends.get(trial.trial_id)
+        if before is not None and not numbers_of(row):
+            record = {**before, "time": _now()}
+            self._replay(record)
+            return [*begun, record]
         word = row.get("status")
         if word is None and trial.trial_id in self._diverged:
             word = DIVERGED
         if status == KILLED and (row.get("status") in COMPLETE or row.get("done")):
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
-        ended_at, written = self._ends.get(trial.trial_id, (None, {}))
-        if ended_at == step_of(row):
-            finite |= written
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
         if again := repeated(reports):
             finite["repeated"] = float(again)
+        if before is not None and before["step"] == step_of(row):
+            finite |= before["final"]
         finite |= self._log_eta(trial)
         record = self._record(trial, ENDED, status=status, step=step_of(row), final=finite)
         record["tags"] = {STATUS_TAG: _word(status, word)}

@@ -559,6 +559,29 @@ def test_a_resumed_run_stops_for_its_tolerance_where_the_unbroken_one_does(tmp_p
         assert torch.equal(resumed.x, whole.x)
 
 
+@pytest.mark.parametrize("name", ["ftol", "xtol"])
+def test_a_tolerance_is_judged_by_every_digit_that_was_known_before_a_kill(
+    name: str, tmp_path: Path
+) -> None:
+    calls = 0
+
+    def bowl(x: Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == broken_at:
+            raise KeyboardInterrupt
+        return float(((x - 1 / 3) ** 2).sum()) + 0.1
+
+    settings: dict[str, Any] = {"budget": 3000, name: 1e-9}
+    broken_at = 0
+    whole = zotune.minimize(bowl, [0.0] * 6, **settings)
+    calls, broken_at = 0, whole.nfev - 10
+    with pytest.raises(KeyboardInterrupt):
+        zotune.minimize(bowl, [0.0] * 6, **settings, checkpoint=tmp_path / "run")
+    resumed = zotune.minimize(bowl, [0.0] * 6, **settings, checkpoint=tmp_path / "run")
+    assert (resumed.nfev, resumed.message) == (whole.nfev, whole.message)
+
+
 @pytest.mark.parametrize("name", ["ftol", "xtol", "seconds"])
 def test_a_tolerance_must_not_be_negative(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be a number of at least 0, got -1"):

@@ -152,6 +152,23 @@ def test_a_trial_that_is_run_again_after_its_end_keeps_the_values_of_its_first_e
     assert restored.end(trial, "FINISHED")[-1]["final"]["seconds"] == 9.0  # it went on
 
 
+def test_a_trial_that_is_run_again_twice_keeps_what_its_first_end_said_was_repeated() -> None:
+    journal, trial = Journal(), a_trial(row={"spent": 20, "loss": 1.0})
+    ends = []
+    for _ in range(3):
+        journal.result(trial, {"spent": 20, "loss": 1.0}, [{"spent": 20, "loss": 1.0}])
+        ends.append(journal.end(trial, "FINISHED")[-1]["final"])
+    assert [end.get("repeated") for end in ends] == [None, 20, 20]
+
+
+def test_a_trial_that_ends_again_without_its_rows_keeps_its_first_end() -> None:
+    journal, trial = Journal(), a_trial(row={"spent": 20, "loss": 1.0, "status": "running"})
+    journal.result(trial, {"spent": 20, "loss": 1.0}, [{"spent": 20, "loss": 1.0}])
+    first = journal.end(trial, "FINISHED")[-1]
+    trial.run_metadata.last_result = {}
+    assert journal.end(trial, "FINISHED")[-1] | {"time": 0} == first | {"time": 0}
+
+
 def test_what_is_not_finite_stays_out_of_the_curve_and_is_named() -> None:
     inf, nan = float("inf"), float("nan")
     curve = [{"spent": 1, "loss": 1.0}, {"spent": 2, "loss": inf}, {"spent": 3, "loss": nan}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from zotune.loop import Loop
 from zotune.loop.joining import joined
 from zotune.objectives import build_any_problem
 from zotune.study.racing import plan_race, survivors, with_head_start
-from zotune.study.reserving import reach, upto
+from zotune.study.reserving import reach, reserve_next, upto
 from zotune.study.totals import hints, plan_of_race
 
 MODEL = {"name": "language-model", "model": "tiny-qwen3", "dataset": "made-reviews"}
@@ -155,6 +156,38 @@ def test_a_trial_that_tune_has_lost_hands_its_entry_to_its_like() -> None:
     )
 
 
+def test_a_trial_that_repeats_reports_after_a_kill_ends_where_the_total_is_spent() -> None:
+    uneven = {"estimator": "avg", "q": 4, "update": "sgd", "step": "auto", "replicates": 2}
+    config = parse_config({**uneven, "budget": 3000})
+    account, ends = Account(limit=1200), [0, 380, 752, 1124]
+    for start, end in pairwise(ends):
+        assert reserve_next(account, "a", config, start, fresh=not start)
+        account.report("a", start, end)
+    assert not reserve_next(account, "a", config, ends[-1])
+    for start, end in pairwise(ends):  # from its start, as it was killed
+        assert reserve_next(account, "a", config, start, fresh=not start)
+        account.report("a", start, end)
+    assert not reserve_next(account, "a", config, ends[-1])
+    assert (account.charged, account.spending.reserved) == (ends[-1], 0)
+
+
+def test_what_an_earlier_launch_has_spent_of_a_trial_is_not_reserved_again() -> None:
+    config = parse_config({"estimator": "avg", "q": 4, "L": 2.0, "budget": 3000})
+    account = Account(limit=400)
+    account.begin("a", 2000)
+    assert reserve_next(account, "a", config, 2000, fresh=True)
+    assert account.spending.reserved == upto(config, 2000) - 2000
+
+
+def test_a_trial_that_a_kill_takes_back_behind_a_change_pays_for_what_it_spends() -> None:
+    config = parse_config({"estimator": "avg", "q": 4, "L": 2.0, "budget": 3000})
+    account = Account(limit=600)
+    account.report("a", 0, 600)
+    account.move("a", 1500)  # to the checkpoint of a better one, which Tune has forgotten
+    account.begin("a", 600)
+    assert not reserve_next(account, "a", config, 600, fresh=True)
+
+
 def test_a_race_in_process_spends_its_total_and_no_more() -> None:
     study = plain_study(**RACE)
     configs = [study.configuration(point) for point in study.trials]
@@ -265,6 +298,17 @@ def test_steps_that_depend_on_values_reserve_the_most_that_they_can_take(
         assert position < loop.charged(state) <= most
         position = loop.charged(state)
         most = upto(config, position)
+
+
+@pytest.mark.parametrize("limit", [22, 23, 24])
+def test_a_plain_run_that_is_told_its_end_between_two_points_of_its_curve_shrinks_its_last_block(
+    limit: int,
+) -> None:
+    plain = {"estimator": "align", "q": 4, "update": "sgd", "step": "theory", "budget": 3000}
+    loop = Loop(parse_config(plain), build_any_problem({"name": "quadratic", "dim": 12}))
+    state = loop.init()
+    loop.limit_to(limit)
+    assert loop.charged(loop.advance_to_report(state)) == limit
 
 
 def test_a_run_with_a_line_search_ends_where_it_was_told() -> None:

@@ -50,9 +50,13 @@ class Entry:
         """The position up to which the trial may go."""
         return self.high + self.reserved
 
+    def knows(self, position: int) -> bool:
+        """Whether the trial has passed a position on its way to ``high``."""
+        return self.begun and self.low <= position <= self.high
+
     def report(self, start: int, end: int, monitored: int) -> None:
         """Charge the part between two positions that is new; count the rest as repeated."""
-        if not (self.begun and self.low <= start <= self.high):
+        if not self.knows(start):
             self.low = self.high = start
         self.repeated += max(0, min(end, self.high) - start)
         new = max(0, end - self.high)
@@ -159,6 +163,12 @@ class Account:
     def move(self, trial: str, position: int) -> None:
         """Record that a trial continues from the checkpoint of another one."""
         self._record({"trial": trial, "at": position})
+
+    def begin(self, trial: str, position: int) -> None:
+        """Record where a trial starts or continues: after an earlier launch or a lost exploit."""
+        entry = self.of(trial)
+        if position != entry.high and not entry.knows(position):
+            self.move(trial, position)
 
     def release(self, trial: str) -> None:
         """Release the reservation of a trial that has ended."""

@@ -303,8 +303,8 @@ class Lane(ProgramLane):
         if not self._walks or state.lost:
             return 0
         spent, cost = self.spent(state), self.budget.cost(self.blocks.most)
-        to_grid = next_point(self.grid, spent) - spent
-        return min(to_grid // cost, -(-(goal - spent) // cost), LONGEST_WALK)
+        to_grid, left = next_point(self.grid, spent) - spent, self.budget.limit - spent
+        return min(to_grid // cost, left // cost, -(-(goal - spent) // cost), LONGEST_WALK)
 
     @property
     def _walks(self) -> bool:

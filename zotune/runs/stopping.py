@@ -97,7 +97,7 @@ class Stop:
         """Restore the data of a checkpoint."""
         like = {FTOL: state.best_loss, XTOL: state.best_x}
         for name, (since, values) in notes.items():
-            self.anchors[name] = since, torch.tensor(values).to(like[name])
+            self.anchors[name] = since, like[name].new_tensor(values)
 
 
 def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = "") -> dict[str, Any]:

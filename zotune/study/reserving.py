@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zotune.config import Config, parse_config
-from zotune.core.account import Account
+from zotune.core.account import Account, Entry
 from zotune.core.budget import DIRECTIONS
 from zotune.steps import STEPS
 from zotune.study import points
@@ -90,6 +90,16 @@ def upto(config: Config, position: int, *, fresh: bool = False) -> int:
     return reach(config, position // config.replicates, fresh=fresh) * config.replicates
 
 
+def is_reserved(entry: Entry, config: Config, position: int) -> bool:
+    """Whether a trial has reserved what it spends from a position to its next report.
+
+    After a kill it may also repeat what is charged already, and needs nothing for that.
+    """
+    return entry.knows(position) and (
+        position < entry.high or upto(config, position) <= entry.may_reach
+    )
+
+
 def reserve_next(
     account: Account, trial: str, config: Config, position: int, *, fresh: bool = False
 ) -> bool:
@@ -106,9 +116,11 @@ def reserve_next(
         Whether the trial may continue.
     """
     entry = account.of(trial)
+    if is_reserved(entry, config, position):
+        return True
     if account.reserve(trial, upto(config, position, fresh=fresh)):
         return True
     rest = (account.left or 0) // config.replicates * config.replicates
     if not takes_rest(config) or rest < step_cost(config) * config.replicates:
-        return entry.may_reach > position
+        return entry.last and entry.may_reach > position
     return account.reserve(trial, max(position, entry.may_reach) + rest, last=True)

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -18,6 +18,7 @@ from zotune.callbacks.deliverer import prepared
 from zotune.callbacks.stores import NOWHERE
 from zotune.clusters.own_workers import environment_shared
 from zotune.core.account import spent_in
+from zotune.core.files import write_whole
 from zotune.core.names import CONTINUES, FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Interrupt, handled
 from zotune.study.capacity import too_large
@@ -234,6 +235,7 @@ def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
 
     if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
         return None
+    _put_in_order(launch.folder)
     open_account(launch.folder, launch.study.total, _spent_before(launch))
     return tune.Tuner.restore(
         str(launch.folder),
@@ -249,6 +251,18 @@ def _has_trials(folder: Path) -> bool:
         except (ValueError, KeyError, TypeError):
             _set_aside(state)
     return False
+
+
+def _put_in_order(folder: Path) -> None:
+    """Let Tune take up trials in the order in which they were made; it saves them in any order.
+
+    The first ones have what is left of a total. A state of another form stays as it is.
+    """
+    newest = max(folder.glob(f"{STATE}*.json"))
+    saved = json.loads(newest.read_text(encoding="utf-8"))
+    with suppress(ValueError, LookupError, TypeError):
+        saved["trial_data"].sort(key=lambda one: json.loads(one[0])["trial_id"])
+        write_whole(newest, json.dumps(saved).encode())
 
 
 def _set_aside(state: Path) -> None:

@@ -20,6 +20,7 @@ from zotune.core.account import Account
 from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
 from zotune.study.reserving import (
     identity_of,
+    is_reserved,
     reserve_next,
     settings_of,
     step_cost,
@@ -82,10 +83,9 @@ class Reserves(tune.Callback):
     ) -> None:
         """Reserve the budget from its start to its next report."""
         config = settings_of(self.shared, trial.config)
-        account = account_of(self.folder)
-        reserve_next(
-            account, trial.trial_id, config, starts_at(trial, config, self.carried), fresh=True
-        )
+        account, position = account_of(self.folder), starts_at(trial, config, self.carried)
+        account.begin(trial.trial_id, position)
+        reserve_next(account, trial.trial_id, config, position, fresh=True)
         _tell(account, trial)
 
 
@@ -182,6 +182,8 @@ class Limited(FIFOScheduler):
         """Whether the rest of the total covers a step of the trial."""
         config, entry = self._config(trial), self.account.of(trial.trial_id)
         position = starts_at(trial, config, self.carried)
+        if is_reserved(entry, config, position):
+            return True
         new = upto(config, position, fresh=True) - max(position, entry.may_reach)
         left = self.account.left or 0
         if not entry.begun or not takes_rest(config):
