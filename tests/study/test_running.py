@@ -60,6 +60,21 @@ def test_a_grid_from_python_gives_every_combination_as_its_solo_run(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("shared_ray")
+def test_rules_for_q_are_searched_as_numbers_are(tmp_path: Path) -> None:
+    rules = [{"rule": "growth", "most": 12}, {"rule": "norm-test", "first": 2, "most": 12}]
+    space = {"estimator": ["avg"], "q": [1, *rules]}
+    fixed = {"step": "auto"}
+    results = plain_study(**SMALL | {"space": space, "fixed": fixed}).run(
+        tracking_uri="none", storage_path=tmp_path
+    )
+    assert not results.errors
+    assert_equal_to_solo(results)
+    chosen = [zotune.load_run(results[at]).config.q for at in range(3)]
+    names = [q["rule"] if isinstance(q, dict) else q for q in chosen]
+    assert sorted(names, key=str) == [1, "growth", "norm-test"]
+
+
+@pytest.mark.usefixtures("shared_ray")
 def test_optuna_draws_so_many_trials_and_asha_stops_some_on_report_points(tmp_path: Path) -> None:
     study = plain_study(
         **SMALL

@@ -15,6 +15,7 @@ own, in a few lines::
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,7 +120,12 @@ def rule_of(q: int | Mapping[str, Any]) -> Rule:
 
 
 def checked(q: object) -> int | str | dict[str, Any]:
-    """``q`` of a configuration: a whole number, ``auto``, or a rule with its options."""
+    """``q`` of a configuration: a whole number, ``auto``, or a rule with its options.
+
+    A rule is a mapping, or its JSON, as Ray Tune takes no mappings among the points to evaluate.
+    """
+    if isinstance(q, str) and q.startswith("{"):
+        q = _from_json(q)
     if isinstance(q, Mapping):
         return _checked_rule(q)
     if q == AUTO:
@@ -130,6 +136,14 @@ def checked(q: object) -> int | str | dict[str, Any]:
         several = "; several are searched with space.q=[1,10]" if "," in str(q) else ""
         raise ValueError(f"q must be a number from 1 on, 'auto', or a rule, got {q!r}{several}")
     return q
+
+
+def _from_json(q: str) -> object:
+    """The rule that was written as JSON; other text as it is."""
+    try:
+        return json.loads(q)
+    except json.JSONDecodeError:
+        return q
 
 
 def _checked_rule(q: Mapping[str, Any]) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
     shown.add_column("")
     for one in some:
         which = [*(short(one.settings.get(key)) for key in apart), str(one.config.get("estimator"))]
-        which += [str(one.config.get("q")), *(short(one.settings.get(key)) for key in more)]
+        which += [short(one.config.get("q")), *(short(one.settings.get(key)) for key in more)]
         spread = f"{one.last('loss_std') or 0:.2g}" if one.replicates > 1 else ""
         numbers = [f"{one.last(measure):.5g}", *([spread] if spreads else [])]
         numbers += [f"{one.metrics[name]:.3g}" if name in one.metrics else "" for name in metrics]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,10 +36,24 @@ def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]
 
 
 def setting(config: Any, key: str) -> Any:
-    """A value by its dotted name (the inverse of ``place``); None if it is missing."""
+    """A value by its dotted name (the inverse of ``place``); None if it is missing.
+
+    A rule that was written as JSON for Ray Tune (see ``for_tune``) is a mapping again.
+    """
     for part in key.split("."):
         config = config.get(part) if isinstance(config, Mapping) else None
-    return config
+    return json.loads(config) if isinstance(config, str) and config.startswith('{"') else config
+
+
+def for_tune(value: Any) -> Any:
+    """A value of a point as Ray Tune takes it; a rule, which is a mapping, as JSON.
+
+    Tune would merge a mapping into the domain of its key, and fail.
+
+    >>> for_tune({"rule": "growth"}), for_tune(10)
+    ('{"rule": "growth"}', 10)
+    """
+    return json.dumps(value) if isinstance(value, Mapping) else value
 
 
 def label(settings: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
-from zotune.core.settings import place, setting
+from zotune.core.settings import for_tune, place, setting
 from zotune.runs.plugin_entries import plugin_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
@@ -35,7 +35,7 @@ def param_space(study: Study) -> dict[str, Any]:
     if study.search.algorithm == RACE:
         return place(study.config, {key: _any_of(study, key) for key in _race_keys(study)})
     domains = {
-        key: axis.domain() if isinstance(axis, Distribution) else tune.choice(axis)
+        key: axis.domain() if isinstance(axis, Distribution) else _choice(axis)
         for key, axis in study.axes.items()
     }
     if study.search.algorithm != OPTUNA and any("replicate" in p for p in study.trials[:1]):
@@ -72,7 +72,12 @@ def _race_keys(study: Study) -> list[str]:
 
 def _any_of(study: Study, key: str) -> Any:
     """A Tune domain with the values of a race's trials."""
-    return tune.choice([point[key] for point in _points(study)])
+    return _choice([point[key] for point in _points(study)])
+
+
+def _choice(values: Sequence[Any]) -> Any:
+    """A Tune domain of these values."""
+    return tune.choice([for_tune(value) for value in values])
 
 
 def _slashed(point: Point) -> dict[str, Any]:
@@ -81,7 +86,7 @@ def _slashed(point: Point) -> dict[str, Any]:
 
 
 def _nested(point: Point) -> dict[str, Any]:
-    return place({}, point)
+    return place({}, {key: for_tune(value) for key, value in point.items()})
 
 
 class TargetLoss(tune.Stopper):
