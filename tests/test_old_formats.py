@@ -157,7 +157,7 @@ def test_a_run_of_a_function_continues_with_this_function_only(tmp_path: Path) -
 def test_a_run_that_chooses_by_itself_does_not_continue_one_that_was_told(tmp_path: Path) -> None:
     file = shutil.copy(FORMAT_1 / "quadratic-middle" / STATE_FILE, tmp_path)
     problem = config_of("quadratic-middle")["problem"]
-    with pytest.raises(CheckpointError, match="only one of the two leaves everything to"):
+    with pytest.raises(CheckpointError, match="only one of the two chooses all settings itself"):
         zotune.minimize(problem, budget=150, replicates=3, count="directions", checkpoint=file)
 
 

@@ -84,7 +84,8 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_after_ctrl_c_it_is_told_how_many_trials_of_how_many_finished(tmp_path: Path) -> None:
-    begun, ended = result(done=False), result(done=True)
+    begun = result(done=False)
+    ended = result(done=True, status="exhausted", loss=0.5, start_loss=1.0, spent=16)
     lines = concluded(tmp_path, ended, begun, interrupted=True)
     assert "1 of 3 trials finished in 16 s" in lines
     assert "0 of 3 trials finished in 16 s" in concluded(tmp_path, begun, interrupted=True)

@@ -153,7 +153,7 @@ def test_wall_time_ends_a_study_even_before_its_first_trial(tmp_path: Path) -> N
     path = written(tmp_path, stop={"seconds": 1e-6})
     done = invoke("run", path, "--storage", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "avg q=1: stopped early" in done.output
+    assert "avg q=1: without a result" in done.output
     assert "loss" not in done.output
 
 
