@@ -230,7 +230,7 @@ class Drawn:
 def _drawn(summary: Summary, request: RunRequest) -> Drawn:
     """Draw the report and the figure of a launch; or the reason why there is none."""
     outcome = summary.outcome
-    if _all_failed(outcome):
+    if _all_failed(outcome) or not summary.trials:
         return Drawn(why_not="none, because no trial finished")
     if not request.report:
         return Drawn(why_not="not made (--no-report)")
