@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,34 @@ def test_agents_that_do_not_notice_the_end_of_their_ray_end_with_it(tmp_path: Pa
     numbers = [int(word) for word in told.read_text().split()]
     assert len(numbers) >= 2
     assert [number for number in numbers if Path(f"/proc/{number}").exists()] == []
+
+
+@pytest.mark.slow
+def test_nothing_of_ray_outlives_a_driver_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    told = tmp_path / "processes"
+    with told.open("w") as file:
+        assert subprocess.run([sys.executable, script], stdout=file).returncode == -signal.SIGKILL
+    numbers = [int(word) for word in told.read_text().split()]
+    assert len(numbers) >= 4
+    gone = lambda: not [one for one in numbers if Path(f"/proc/{one}").exists()]  # noqa: E731
+    wait_for(gone, 20)  # Ray's own agent takes a minute
+
+
+KILLED = """
+import os, signal, time
+import ray
+from zotune.clusters.own_ray import SERVERS, own_ray
+from zotune.core.processes import children, descendants
+
+with own_ray(cpus=1):
+    ray.get(ray.remote(lambda: 1).remote())
+    time.sleep(4)  # every process is there, and has been seen
+    for one in descendants(child for child in children() if child.program in SERVERS):
+        print(one.number, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 ENDING = """
