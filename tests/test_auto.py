@@ -910,6 +910,14 @@ def test_mini_batches_too_small_to_trust_are_descended_all_the_same(batch: int) 
     assert run.best_loss - run.minimum < 0.4 * (run.curve["loss"][0] - run.minimum)
 
 
+@pytest.mark.parametrize("budget", [250, 450])
+def test_a_budget_of_few_full_blocks_descends_mini_batches(budget: int) -> None:
+    """Many steps of small blocks ended at four times the start."""
+    problem = {"name": "stochastic-logistic", "dim": 100, "samples": 500, "batch": 8, "seed": 63}
+    run = zotune.minimize(problem, budget=budget, progress=False, replicates=4)
+    assert run.rows[-1]["loss"] < 1.1 * run.curve["loss"][0]
+
+
 @pytest.mark.parametrize("estimator", ["avg", "align"])
 @pytest.mark.parametrize("q", [1, 8])
 def test_searched_steps_on_small_mini_batches_do_not_run_away(estimator: str, q: int) -> None:
@@ -920,10 +928,11 @@ def test_searched_steps_on_small_mini_batches_do_not_run_away(estimator: str, q:
     assert run.rows[-1]["loss"] < 3 * run.curve["loss"][0]
 
 
-def test_mini_batches_have_full_blocks_where_the_budget_covers_five() -> None:
+def test_mini_batches_have_full_blocks_where_the_budget_covers_five_and_else_five_blocks() -> None:
     config = parse_config({"budget": 60})
     assert resolve(config, 9, batches=True)[0].q == 9
-    assert resolve(config, 90, batches=True)[0].q == 8
+    assert resolve(config, 90, batches=True)[0].q == 10  # and f(x), and a trial: five times
+    assert resolve(config, 900, batches=True)[0].q == 8  # too many coordinates for five steps
     assert resolve(config, 9, batches=True)[0].update == "sgd"
 
 

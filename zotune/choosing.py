@@ -72,6 +72,7 @@ def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
         full=estimator.exact,
         small=estimator.preferred_q,
         several=blocksizes.FEW_BLOCKS if quasi_newton or batches else blocksizes.SEVERAL,
+        batches=batches,
     )
 
 

@@ -168,6 +168,8 @@ that need exact gradients."""
 STEPS = 100
 """Number of steps that the budget should cover if blocks are larger than ``LEAST``, as a step size
 has to be found."""
+LEAST_SHARE = 0.25
+"""Share of a full block that the budget must cover for few large blocks on mini-batches."""
 LEAST = 8
 """Block size from which on the shared cost of f(x) is small."""
 
@@ -180,6 +182,7 @@ def choose(
     each: int = 1,
     small: int | None = None,
     several: int = SEVERAL,
+    batches: bool = False,
 ) -> tuple[int, str]:
     """The block size for ``q: auto``, and why.
 
@@ -191,6 +194,8 @@ def choose(
         small: the estimator's preferred size if blocks are not full; None: √(d + 1), at which
             averaging makes most progress per evaluation, if the budget covers many such blocks.
         several: how many full blocks the budget must cover.
+        batches: whether every step has another mini-batch. Searched steps of small blocks then
+            follow the noise: few steps of large blocks are better, unless d is too large for them.
 
     >>> choose(10, 2000, full=True)[0], choose(500, 3000, full=True, small=8)[0]
     (10, 8)
@@ -200,6 +205,9 @@ def choose(
     blocks = evaluations / (each * dim + 1)
     if full and blocks >= several:
         return dim, f"the budget covers {blocks:.3g} full blocks"
+    if batches and full and blocks >= LEAST_SHARE:
+        q = max(1, min(dim, (evaluations // several - 2) // each))
+        return max(q, min(LEAST, dim)), f"{several} steps of blocks this large fit into the budget"
     if small is None:
         small = min(round(sqrt(dim + 1)), max(LEAST, evaluations // STEPS))
     affordable = min(evaluations // 2, (evaluations - 2) // each)
