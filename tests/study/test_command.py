@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from rich.console import Console
 
 import zotune
 from tests.instrument import plain_study
-from zotune.cli import main
+from zotune.cli import main, run_command
 from zotune.cli.run_command import _conclude, _drawn, _say_next
 from zotune.cli.run_request import RunRequest
 from zotune.cli.summary import Summary
@@ -133,3 +134,20 @@ def test_places_below_this_folder_are_told_as_they_can_be_typed_here(
     assert any(line.endswith(f"(in MLflow, {tmp_path.name}/m.db)") for line in lines)
     monkeypatch.chdir("/")
     assert any(str(tmp_path).lstrip("/") in line for line in concluded(tmp_path))
+
+
+def test_imports_that_a_signal_has_left_locked_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(run_command, "LONGEST_IMPORT", 0.1)
+    monkeypatch.setattr(run_command, "_import_for_report", never.wait)
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "run_launch", interrupted)
+    launch = Launch(STUDY, tmp_path, "now", notes={"tracking_uri": "none"})
+    with pytest.raises(KeyboardInterrupt):
+        run_command._run(launch, RunRequest("mine"), Console(file=StringIO()))
+    never.set()

@@ -43,6 +43,9 @@ from zotune.study.totals import hints, total_lines
 from zotune.tune.plugins import import_plugin
 
 DONE, SOME_FAILED = 0, 1
+LONGEST_IMPORT = 20.0
+"""Seconds to wait for imports in the background. A signal that falls into an import of the main
+thread can leave a lock of Python's import system held, and they would wait for ever."""
 
 
 def run(request: RunRequest) -> int:
@@ -185,7 +188,7 @@ def _run(launch: Launch, request: RunRequest, console: Console) -> Outcome:
             ) from None
         finally:
             if importing.ident is not None:
-                importing.join()
+                importing.join(LONGEST_IMPORT)
 
 
 def _import_for_report() -> None:
