@@ -933,6 +933,7 @@ def test_mini_batches_have_full_blocks_where_the_budget_covers_five_and_else_fiv
     assert resolve(config, 9, batches=True)[0].q == 9
     assert resolve(config, 90, batches=True)[0].q == 10  # and f(x), and a trial: five times
     assert resolve(config, 900, batches=True)[0].q == 8  # too many coordinates for five steps
+    assert resolve(parse_config({"budget": 4}), 10, batches=True)[0].q == 2  # all that it covers
     assert resolve(config, 9, batches=True)[0].update == "sgd"
 
 

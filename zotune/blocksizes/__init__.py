@@ -205,9 +205,9 @@ def choose(
     blocks = evaluations / (each * dim + 1)
     if full and blocks >= several:
         return dim, f"the budget covers {blocks:.3g} full blocks"
-    if batches and full and blocks >= LEAST_SHARE:
-        q = max(1, min(dim, (evaluations // several - 2) // each))
-        return max(q, min(LEAST, dim)), f"{several} steps of blocks this large fit into the budget"
+    large = (evaluations // several - 2) // each
+    if batches and full and blocks >= LEAST_SHARE and large >= LEAST:
+        return min(dim, large), f"the budget covers {several} steps of blocks this large"
     if small is None:
         small = min(round(sqrt(dim + 1)), max(LEAST, evaluations // STEPS))
     affordable = min(evaluations // 2, (evaluations - 2) // each)
