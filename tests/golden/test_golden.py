@@ -6,14 +6,7 @@ import json
 
 import pytest
 
-from tests.golden.configurations import (
-    RECORDED,
-    machine,
-    vector_cases,
-    vector_digest,
-    weights_cases,
-    weights_digest,
-)
+from tests.golden.configurations import RECORDED, WORLDS, machine
 
 GOLDEN = json.loads(RECORDED.read_text())
 pytestmark = [
@@ -25,12 +18,9 @@ pytestmark = [
 ]
 
 
-CASES = {"vectors": (vector_cases, vector_digest), "weights": (weights_cases, weights_digest)}
-
-
-@pytest.mark.parametrize("world", sorted(CASES))
+@pytest.mark.parametrize("world", sorted(WORLDS))
 def test_runs_are_what_they_were(world: str) -> None:
-    cases, digest = CASES[world]
+    cases, digest = WORLDS[world]
     pairs = zip(cases(), GOLDEN[world], strict=True)
     changed = [case for case, recorded in pairs if digest(case) != recorded]
     assert not changed, f"{len(changed)} changed, the first is {changed[0]}"
