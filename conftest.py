@@ -16,6 +16,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
+from zotune.methods import METHODS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
@@ -70,7 +71,7 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.fixture(autouse=True)
 def registries_are_left_as_they_were() -> Iterator[None]:
-    registries = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
+    registries = (METHODS, ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
     before = [dict(registry._all()) for registry in registries]  # type: ignore[attr-defined]
     yield
     for registry, entries in zip(registries, before, strict=True):

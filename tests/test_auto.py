@@ -19,13 +19,13 @@ from tests.solo import untimed
 from tests.weights.toy import Toy
 from zotune.choosing import resolve
 from zotune.config import parse_config
-from zotune.core.state import State
-from zotune.descent import VERSION, Descent
-from zotune.descent.local import Memory
-from zotune.descent.units import Units
+from zotune.core.state import State, Told
 from zotune.errors import ConfigError, ObjectiveError, ZotuneError
 from zotune.loop import Loop
-from zotune.loop.auto import WRITTEN
+from zotune.methods import METHODS, Start
+from zotune.methods.dialogue import Dialogue
+from zotune.methods.parts.local import Memory
+from zotune.methods.parts.units import Units
 from zotune.runs.checkpoint import load_loop, save_loop
 
 
@@ -124,9 +124,9 @@ def test_parameters_in_physical_units_are_found_within_their_bounds(noise: float
 def test_a_start_in_units_of_its_own_is_evaluated_as_it_was_given() -> None:
     low, high = PHYSICAL["low"], PHYSICAL["high"]
     start = low + (high - low) * np.random.default_rng(1).uniform(0, 1, 8)
-    descent = Descent(start, 100, (low, high))
-    assert (descent.ask() == start).all()
-    assert (Descent(high * 2, 100, (low, high)).ask() == high).all()
+    for x0, expected in ((start, start), (high * 2, high)):
+        m = zotune.Minimizer(x0, budget=100, bounds=(low, high))
+        assert (np.asarray(m.ask())[0] == expected).all()
 
 
 def test_coordinates_have_units_of_their_own_only_where_bounds_leave_unlike_room() -> None:
@@ -318,8 +318,8 @@ def noisy_bowl(deviation: float, dim: int) -> tuple[Any, Any]:
 def test_a_noisy_run_says_how_noisy_and_what_that_means() -> None:
     f, bowl = noisy_bowl(0.01, 5)
     run = zotune.minimize(f, [5.0] * 5, budget=600)
-    assert run.chosen["method"] == "filtering"
-    assert "values at one point differ by 0.0" in run.chosen["why"]
+    assert run.chosen["method"].value == "filtering"
+    assert "values at one point differ by 0.0" in run.chosen["method"].reason
     assert "the function is noisy: values at one point differ by 0.0" in run.message
     assert "smaller differences of the loss mean nothing" in run.message
     assert bowl(run.best_x.numpy()) < 0.01
@@ -397,7 +397,7 @@ def test_a_deterministic_function_is_asked_for_one_value_twice_at_few_blocks() -
 def test_an_answer_to_noise_stays_while_wider_searches_have_none_better(deviation: float) -> None:
     """A run that is stopped by its seconds at any moment has not lost what it had found."""
     f, bowl = noisy_bowl(deviation, 6)
-    descent = Descent(np.zeros(6), 400)
+    descent = Dialogue(METHODS["auto"], Start(np.zeros(6), f(np.zeros(6)), left=399))
     losses = [bowl(descent.x)]
     while not descent.done:
         descent.tell([f(x) for x in descent.ask()])
@@ -415,7 +415,7 @@ def test_where_noise_hides_everything_the_start_is_kept(seed: int) -> None:
         return float(1e-3 * (x**2).sum() + 1e3 * rng.standard_normal())
 
     run = zotune.minimize(f, [0.1] * 6, budget=400, seed=seed)
-    assert run.chosen["method"] == "smoothing"
+    assert run.chosen["method"].value == "smoothing"
     assert run.best_x.tolist() == [0.1] * 6
 
 
@@ -712,11 +712,11 @@ def test_a_function_that_says_nothing_is_called_once_a_value_with_what_the_start
 
 def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
     full = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="align")
-    assert full.chosen["q"].startswith("2: the budget covers 200 full blocks")
-    assert full.chosen["update"].startswith("lbfgs: ")
+    assert str(full.chosen["q"]).startswith("2: the budget covers 200 full blocks")
+    assert full.chosen["update"].value == "lbfgs"
     assert full.best_loss < 1e-4
     few = zotune.minimize(banana, [0.0, 0.0], budget=600, estimator="avg")
-    assert few.chosen["update"].startswith("sgd: ")
+    assert few.chosen["update"].value == "sgd"
     assert few.rows[-1]["loss"] < few.rows[0]["loss"]
     assert repr(few).startswith("Run(avg q=2, exhausted after 599 of 600 evaluations")
     assert few.config.q == "auto"
@@ -726,7 +726,7 @@ def test_what_is_told_is_kept_and_the_rest_is_chosen_and_said() -> None:
 def test_a_default_that_is_stated_changes_nothing(key: str) -> None:
     said = zotune.minimize(banana, [0.0, 0.0], budget=60, **{key: "auto"})
     assert torch.equal(said.x, zotune.minimize(banana, [0.0, 0.0], budget=60).x)
-    assert said.config.chooses
+    assert said.config.method == "auto"
     assert said.config.count == "evaluations"
 
 
@@ -758,13 +758,14 @@ CHOSEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_each_setting_that_is_not_given_goes_with_those_that_are(case: str) -> None:
     given, wanted = CHOSEN[case]
     config = parse_config({"budget": 600, **given})
-    resolved, why = resolve(config, 9, batches=False)
+    resolved, choices = resolve(config, 9, batches=False)
+    why = {one.setting: one for one in choices}
     assert {key: getattr(resolved, key) for key in wanted} == wanted
     assert all(getattr(resolved, key) == getattr(config, key) for key in given)
-    assert not config.chooses
+    assert config.method == "blocks"
     for key in ("estimator", "q", "update"):
         assert (key in why) == (key not in given)
-        assert key in given or why[key].startswith(f"{getattr(resolved, key)}: ")
+        assert key in given or why[key].value == str(getattr(resolved, key))
     assert ("step" in why) == (resolved.step == "auto")
 
 
@@ -832,7 +833,7 @@ def test_an_estimator_of_the_user_s_says_what_is_chosen_for_it() -> None:
 def test_whatever_is_given_a_run_keeps_its_budget(settings: dict[str, Any], budget: int) -> None:
     run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0, 3.0], budget=budget, **settings)
     assert 0 < run.spent <= budget
-    assert run.chosen.keys() <= {"estimator", "q", "update", "step"} or run.config.chooses
+    assert run.chosen.keys() <= {"estimator", "q", "update", "step"} or run.config.method == "auto"
 
 
 def test_a_trial_says_in_every_row_what_was_chosen() -> None:
@@ -943,15 +944,17 @@ def test_a_run_of_another_version_of_the_descent_is_not_continued(tmp_path: Path
     settings = {"estimator": "auto", "q": "auto", "update": "auto", "step": "auto"}
     loop = Loop(parse_config({**settings, "budget": 60, "count": "evaluations"}), bowl)
     (lane,) = loop.advance(loop.init(), 20).lanes
-    older = {name: value for name, value in lane.memory.items() if name != WRITTEN}
-    file = save_loop(loop, State((lane.but(memory=older),)), tmp_path / "state.safetensors")
+    assert lane.told is not None
+    older = Told(lane.told.values, lane.told.planned, "1")
+    file = save_loop(loop, State((lane.but(told=older),)), tmp_path / "state.safetensors")
     assert zotune.load_run(file).spent == lane.ledger.evaluations
-    with pytest.raises(ConfigError, match=f"run of version 1 .* with version {VERSION}"):
+    newer = METHODS["auto"].stamp
+    with pytest.raises(ConfigError, match=f"run of its version 1 with version {newer}"):
         load_loop(loop, file)
 
 
-def ask_all(f: Any, x0: Any, budget: int) -> Descent:
-    descent = Descent(x0, budget)
+def ask_all(f: Any, x0: Any, budget: int) -> Dialogue:
+    descent = Dialogue(METHODS["auto"], Start(x0, float(f(x0)), left=budget - 1))
     while not descent.done:
         descent.tell([f(x) for x in descent.ask()])
     return descent
@@ -963,7 +966,7 @@ def test_small_budgets_find_out_that_a_function_is_rugged() -> None:
 
     start = np.linspace(2, 5, 20)
     found = ask_all(wavy, start, 20 * 21)
-    assert found.chosen["method"] == "smoothing"
+    assert found.start.choices["method"].value == "smoothing"
     assert found.best < 0.3 * wavy(start)  # quasi-Newton alone has 0.72
 
 
@@ -977,13 +980,13 @@ def test_a_gradient_of_few_coordinates_is_not_taken_for_ruggedness() -> None:
     def chain(x: npt.NDArray[np.float64]) -> float:
         return float((x[0] - 1) ** 2 + ((x[1:] - x[:-1]) ** 2).sum() + (x[-1] + 1) ** 2)
 
-    assert ask_all(chain, np.zeros(20), 15 * 21).chosen["method"] == "quasi-Newton"
+    assert ask_all(chain, np.zeros(20), 15 * 21).start.choices["method"].value == "quasi-newton"
 
 
 def test_small_budgets_see_noise_and_keep_the_start_where_nothing_is_better() -> None:
     rng = np.random.default_rng(0)
     found = ask_all(lambda x: float(rng.normal()), np.ones(20), 12 * 21)
-    assert "noise" in found.chosen
+    assert "noise" in found.start.choices
     assert found.x.tolist() == [1.0] * 20
 
 

@@ -14,6 +14,7 @@ from zotune.cli.comparison import FIGURES
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
+from zotune.methods import METHODS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.study.studyfile import shipped_studies
@@ -61,6 +62,7 @@ def test_list_as_json_names_everything_that_is_registered() -> None:
     del named["settings"]
     assert named == {
         "studies": list(shipped_studies()),
+        "methods": list(METHODS),
         "estimators": list(ESTIMATORS),
         "directions": list(DIRECTIONS),
         "differences": list(DIFFERENCES),

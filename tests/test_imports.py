@@ -11,9 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    *("_version", "errors", "core", "clusters", "_lazy", "addresses", "registry", "directions"),
+    *("_version", "errors", "core", "clusters", "_lazy", "addresses", "registry", "methods"),
+    "directions",
     *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
-    *("objectives", "iterates", "evaluators", "descent", "loop", "runs", "tune", "callbacks"),
+    *("objectives", "iterates", "evaluators", "loop", "runs", "tune", "callbacks"),
     *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
     *("doctor", "cli"),
 )

@@ -30,7 +30,7 @@ from zotune.study import load_study
 from zotune.theory import (
     REGIMES,
     Allocation,
-    Method,
+    Estimation,
     convex_bound,
     least_stochastic_bound,
     log_contraction,
@@ -76,7 +76,7 @@ def blocks_of_a_run(q: int, budget: Budget) -> Allocation:
     return Allocation.of(blocks)
 
 
-def rate_of(regime: str, how: Method, blocks: Allocation) -> float:
+def rate_of(regime: str, how: Estimation, blocks: Allocation) -> float:
     if regime == "strongly-convex":
         return -log_contraction(how, blocks, condition=3.0)
     if regime == "stochastic":

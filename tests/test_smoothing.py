@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from zotune.descent.oracle import Oracle
-from zotune.descent.smoothing import smoothing
+from zotune.methods import Start
+from zotune.methods.parts.oracle import Oracle
+from zotune.methods.parts.smoothing import smoothing
 
 Array = npt.NDArray[np.float64]
 
@@ -22,7 +23,7 @@ def ellipsoid(x: Array) -> Array:
 
 def smoothed(f: object, x: Array, budget: int, seed: int, population: int | None = None) -> float:
     """The value at the centre after so many evaluations."""
-    o = Oracle(x, budget, None)
+    o = Oracle(Start(x, np.inf, left=budget, budget=budget))
     rng = np.random.default_rng(seed)
     stages = smoothing(
         o, x, 0.2, np.ones(len(x)), rng, spend=budget, until=0, population=population

@@ -27,7 +27,7 @@ from zotune.objectives.quadratic import Quadratic
 from zotune.objectives.stochastic_logistic import StochasticLogistic
 from zotune.theory import (
     Allocation,
-    Method,
+    Estimation,
     best_block,
     best_stochastic_block,
     best_stochastic_step,
@@ -496,7 +496,7 @@ def test_an_estimator_without_a_closed_form_is_searched() -> None:
         return Moments(1.0, (q + d + q**2 / 10) / q)
 
     entry = Estimator("odd", "", "", lambda v, block: v, moments)
-    odd, charged = Method(entry, DIRECTIONS["gaussian"], 2000), budget_of(10**6, "evaluations")
+    odd, charged = Estimation(entry, DIRECTIONS["gaussian"], 2000), budget_of(10**6, "evaluations")
     assert closed_form_block(odd, charged) is None
     values = [odd.progress(q) / charged.cost(q) for q in range(1, 2001)]
     assert best_block(odd, charged) == 1 + values.index(max(values))

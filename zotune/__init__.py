@@ -48,8 +48,8 @@ _HOMES = {
 }
 
 _PACKAGES = {
-    *("callbacks", "claims", "directions", "estimators", "language", "objectives", "studies"),
-    *("theory", "weights"),
+    *("blocksizes", "callbacks", "claims", "directions", "estimators", "language", "methods"),
+    *("objectives", "steps", "studies", "theory", "updates", "weights"),
 }
 
 provide_pictures(lambda: import_module("zotune.reporting.plots"))

@@ -12,48 +12,49 @@ from zotune import blocksizes
 from zotune.config import Config
 from zotune.core.budget import EVALUATIONS
 from zotune.core.differences import get_difference
+from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
+from zotune.methods import BLOCKS, Choice
 from zotune.steps import AUTO, LEVEL
 from zotune.updates import PLAIN, QUASI_NEWTON, UPDATES, WITH_MOMENTUM
 
-Reasons = dict[str, str]
-"""Setting → the choice, and why."""
-Choice = tuple[str, str]
-"""A chosen value, and why."""
 PROJECTION, AVERAGE = "align", "avg"
 """Candidates for the estimator."""
 
 
-def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, Reasons]:
+def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, tuple[Choice, ...]]:
     """Replace ``auto`` for estimator, q and update; return the configuration and the choices.
 
-    The configuration of an automatic descent is not changed, unless its objective draws
-    mini-batches, which the descent does not support.
+    Methods for vectors have none of these settings. On mini-batches and weights the automatic
+    method is steps along blocks.
 
     Args:
         config: the configuration as given.
         dim: dimension of the vector.
         batches: whether every step has another mini-batch.
     """
-    if config.chooses and not batches:
-        return config, {}
-    why = Reasons()
-    if config.estimator == AUTO:
-        config, why["estimator"] = _with(config, "estimator", *_estimator(config, dim))
-    if config.q == AUTO:
-        config, why["q"] = _with(config, "q", *_block_size(config, dim, batches=batches))
-    if config.update == AUTO:
-        config, why["update"] = _with(config, "update", *_update(config, dim, batches=batches))
+    chosen: list[Choice] = []
+    if config.replays:
+        if not batches:
+            return config, ()
+        if config.method != AUTO:
+            raise ConfigError(
+                f"method {config.method!r} is for functions of vectors, and this objective has "
+                f"weights of a model or mini-batches; leave method out, or give method={BLOCKS!r}"
+            )
+        config = config.model_copy(update={"method": BLOCKS})
+    choosers = {"estimator": _estimator, "q": _block_size, "update": _update}
+    for key, chooser in choosers.items():
+        if getattr(config, key) == AUTO:
+            value, reason = chooser(config, dim, batches)
+            config = config.model_copy(update={key: value})
+            chosen.append(Choice(key, str(value), reason))
     if config.step == AUTO:
-        why["step"] = f"{AUTO}: the values at the next point say how far to go"
-    return config, why
+        chosen.append(Choice("step", AUTO, "the values at the next point say how far to go"))
+    return config, tuple(chosen)
 
 
-def _with(config: Config, key: str, value: object, reason: str) -> tuple[Config, str]:
-    return config.model_copy(update={key: value}), f"{value}: {reason}"
-
-
-def _estimator(config: Config, dim: int) -> Choice:
+def _estimator(config: Config, dim: int, batches: bool) -> tuple[str, str]:
     """The projection, unless blocks may have more than d directions or v is clipped."""
     if config.clip is not None:
         return AVERAGE, "clipped differences are not those of one gradient"
@@ -62,7 +63,7 @@ def _estimator(config: Config, dim: int) -> Choice:
     return PROJECTION, "the most that a block of differences tells of the gradient"
 
 
-def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
+def _block_size(config: Config, dim: int, batches: bool) -> tuple[int, str]:
     estimator, difference = ESTIMATORS[config.estimator], get_difference(config.difference)
     quasi_newton = config.update != AUTO and UPDATES[config.update].needs_gradient
     return blocksizes.choose(
@@ -76,7 +77,7 @@ def _block_size(config: Config, dim: int, *, batches: bool) -> tuple[int, str]:
     )
 
 
-def _update(config: Config, dim: int, *, batches: bool) -> Choice:
+def _update(config: Config, dim: int, batches: bool) -> tuple[str, str]:
     """Plain descent; quasi-Newton if full blocks are combined with a line search."""
     if config.momentum:
         return WITH_MOMENTUM, f"momentum is {config.momentum:g}"

@@ -25,6 +25,7 @@ from zotune.core.grid import GRID_POINTS
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
+from zotune.methods import BLOCKS, METHODS
 from zotune.steps import AUTO, CONSTANT, LEVEL, SCHEDULES, STEPS, THEORY
 from zotune.updates import PLAIN, UPDATES, WITH_MOMENTUM, Update
 
@@ -43,8 +44,8 @@ CHOICES = ("estimator", "q", "update", "step")
 OF_BLOCKS = (
     *("directions", "difference", "mu", "eta", "L", "schedule", "warmup", "clip", "momentum"),
 )
-"""Settings of steps along blocks of directions. The automatic descent does not use them, so a value
-other than the default selects steps along blocks instead."""
+"""Settings of steps along blocks of directions, which other methods do not have. A value other than
+the default means ``method: blocks``."""
 NOT_TYPED = ("problem", "replicate", "curve")
 """Settings that users give elsewhere, or not at all."""
 RECORDED = "recorded"
@@ -75,6 +76,7 @@ class Or:
 
 
 NAMED: dict[str, Iterable[str]] = {
+    "method": METHODS,
     "estimator": Or(AUTO, ESTIMATORS),
     "directions": DIRECTION_KINDS,
     "difference": DIFFERENCES,
@@ -97,6 +99,8 @@ class Config(BaseModel):
 
     problem: dict[str, Any] = Field(default_factory=dict)
     """``name`` and options of the problem."""
+    method: str = AUTO
+    """How the budget is spent; settings of blocks that are given mean blocks."""
     estimator: str = AUTO
     """What makes a gradient of the differences."""
     q: Any = AUTO
@@ -191,6 +195,28 @@ class Config(BaseModel):
         """A key of the settings that must be equal for two runs to agree as far as both go."""
         return json.dumps(self.model_dump(exclude=NOT_OF_THE_RUN), sort_keys=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _settings_of_blocks_mean_blocks(cls, data: Any) -> Any:
+        """``method: blocks`` where settings of blocks are given, and no method."""
+        if not isinstance(data, Mapping) or data.get("method") is not None:
+            return data
+        fields = cls.model_fields
+        given = [key for key in (*CHOICES, *OF_BLOCKS) if data.get(key) is not None]
+        if any(data[key] != fields[key].default for key in given):
+            return {**data, "method": BLOCKS}
+        return {key: value for key, value in data.items() if key != "method"}
+
+    @model_validator(mode="after")
+    def _settings_go_with_the_method(self, info: ValidationInfo) -> Config:
+        if info.context == RECORDED or not (self.replays and self.asked):
+            return self
+        key = self.asked[0]
+        raise ValueError(
+            f"{key} is a setting of steps along blocks, which method {self.method!r} does not "
+            f"take, got {key}={getattr(self, key)!r}; leave it out, or give method={BLOCKS!r}"
+        )
+
     @model_validator(mode="after")
     def _theory_is_of_the_update(self, info: ValidationInfo) -> Config:
         if info.context == RECORDED:
@@ -215,15 +241,15 @@ class Config(BaseModel):
         return tuple(side.tolist() if side.size > 1 else float(side[0]) for side in (low, high))
 
     @property
-    def chooses(self) -> bool:
-        """Whether the run uses the automatic descent (``zotune.descent``)."""
-        return not self.asked
-
-    @property
     def asked(self) -> list[str]:
-        """Settings of the method that were given; if there are none, the method is automatic."""
+        """Settings of blocks that were given."""
         fields = type(self).model_fields
         return [key for key in (*CHOICES, *OF_BLOCKS) if getattr(self, key) != fields[key].default]
+
+    @property
+    def replays(self) -> bool:
+        """Whether the method yields points, see ``Method.replays``; all do but ``blocks``."""
+        return self.method != BLOCKS
 
     def box(self, dim: int) -> tuple[Any, Any] | None:
         """Lower and upper bounds as vectors."""
@@ -252,7 +278,7 @@ class Config(BaseModel):
     @property
     def goes_by_values(self) -> bool:
         """Whether steps depend on values; each replicate then has its own ledger."""
-        return self.chooses or STEPS[self.step].sees_values or self.block_rule.sees_values
+        return self.replays or STEPS[self.step].sees_values or self.block_rule.sees_values
 
     @property
     def replicate_indices(self) -> range:
@@ -341,7 +367,6 @@ _ELSEWHERE |= dict.fromkeys(
 )
 _ELSEWHERE |= dict.fromkeys(("sigma", "sigma0"), " (did you mean 'scale'?)")
 _ELSEWHERE |= {
-    "method": " (did you mean 'estimator' or 'update'?)",
     "tol": "; a run ends at its budget, at target=…, by ftol=… or xtol=…, or after seconds=…",
     "callback": " (did you mean 'on_report'?)",
     "verbose": " (did you mean 'progress'?)",

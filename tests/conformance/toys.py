@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isnan, nan
 
+import numpy as np
 from torch import Tensor
 
-from zotune import blocksizes, estimators, steps, updates
+from zotune import blocksizes, estimators, methods, steps, updates
 from zotune.blocks import Block
 from zotune.blocksizes import Last
+from zotune.methods import Stage, Start
 from zotune.steps import Line, Search
 
 TOYS = {
@@ -28,6 +30,22 @@ def register_toys() -> None:
     estimators.register("fading", formula="m + U (v − Uᵀm) / 2q", remember=fading)(halved)
     steps.register("halving", formula="eta / 2ᵏ", memory={"eta": nan}, most_trials=4)(halving)
     blocksizes.register("by-values", formula="q + 1 where all vᵢ have one sign")(by_values)
+    methods.register("compass", formula="x ± h eᵢ, h halved where none is lower")(compass)
+
+
+def compass(start: Start) -> Stage[str]:
+    """A pattern search of a few lines; where a round fails, it looks about at random."""
+    x, f, h, rng = start.x, start.value, 0.5 * start.reach, start.rng()
+    while h.max() > 1e-9:
+        points = start.inside(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+        values = yield points
+        if values.min() >= f:
+            h = h / 2
+            points = start.inside(x + h * rng.standard_normal((3, start.dim)))
+            values = yield points
+        if values.min() < f:
+            x, f = points[values.argmin()], float(values.min())
+    return "the pattern is smaller than 1e-9"
 
 
 def two_slots(g: Tensor, slots: Mapping[str, Tensor], eta: float, t: int) -> Tensor:

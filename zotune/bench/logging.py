@@ -59,7 +59,7 @@ class LoggingRate:
 
 
 @dataclass(frozen=True)
-class Told:
+class Delivered:
     """The number of results given to a callback, and the time it took."""
 
     seconds: float
@@ -115,7 +115,7 @@ def _store(
 
 
 def _measured(
-    store: str, callback: str, told: Told, points: int, base: LoggingRate | None
+    store: str, callback: str, told: Delivered, points: int, base: LoggingRate | None
 ) -> LoggingRate:
     rate = points / told.seconds
     return LoggingRate(
@@ -130,7 +130,7 @@ def _measured(
     )
 
 
-def tell(callback: Callback, trials: list[Trial], results: list[dict[str, Any]]) -> Told:
+def tell(callback: Callback, trials: list[Trial], results: list[dict[str, Any]]) -> Delivered:
     """Tell a callback of trials that run side by side, as Tune does."""
     held = []
     start = time.perf_counter()
@@ -148,7 +148,7 @@ def tell(callback: Callback, trials: list[Trial], results: list[dict[str, Any]])
     for trial in trials:
         callback.on_trial_complete(iteration=len(results), trials=trials, trial=trial)
     callback.on_experiment_end(trials=trials)
-    return Told(time.perf_counter() - start, held)
+    return Delivered(time.perf_counter() - start, held)
 
 
 def _trials(count: int) -> list[Trial]:

@@ -10,6 +10,7 @@ from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.errors import one_of
 from zotune.estimators import ESTIMATORS
+from zotune.methods import METHODS
 from zotune.objectives import PROBLEMS
 from zotune.steps import AUTO, STEPS
 from zotune.study.studyfile import parse_document, shipped_studies
@@ -24,6 +25,10 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
         "studies": [
             {"name": name, "question": str(parse_document(text, name).data["question"])}
             for name, text in shipped_studies().items()
+        ],
+        "methods": [
+            {"name": m.name, "what it does": m.formula, "what it is": m.summary}
+            for m in METHODS.values()
         ],
         "estimators": [
             {"name": e.name, "estimate": e.formula, "what it is": e.summary}

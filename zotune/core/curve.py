@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from zotune.core.clock import SECONDS, seconds
-from zotune.core.names import EXHAUSTED, RUNNING, STOPPED
+from zotune.core.names import RAN_TO_END, RUNNING, STOPPED
 
 COUNTERS = ("queries", "evaluations", "monitored", "steps", "q", "spent")
 LOSS, BEST_LOSS, ENDED = "loss", "best_loss", "diverged"
@@ -185,7 +185,7 @@ def rows_on_grid(
     if status == RUNNING:
         end = spent - 1
     else:
-        end = grid[-1] if status == EXHAUSTED else grid[bisect_left(grid, spent)]
+        end = grid[-1] if status in RAN_TO_END else grid[bisect_left(grid, spent)]
     rows = []
     for point in grid[bisect_right(grid, after) : bisect_right(grid, end)]:
         seen = together([curve.at(point) for curve in curves])

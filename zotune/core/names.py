@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 RUNNING, EXHAUSTED, DIVERGED, STOPPED = "running", "exhausted", "diverged", "stopped"
-"""Statuses of a run."""
+CONVERGED = "converged"
+"""Statuses of a run; converged: its method ended before the budget was spent."""
+RAN_TO_END = (EXHAUSTED, CONVERGED)
+"""Statuses of runs that did all that they could do with their budget."""
 OUT_OF_TIME = "out of time"
 """The status of a trial whose time limit was reached."""
-COMPLETE = (EXHAUSTED, DIVERGED, OUT_OF_TIME)
+COMPLETE = (*RAN_TO_END, DIVERGED, OUT_OF_TIME)
 """Statuses of runs that have ended regularly."""
 INTERRUPTED, FINISHED = "interrupted", "finished"
 """Further states of a launch or a trial."""

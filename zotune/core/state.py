@@ -14,6 +14,19 @@ from zotune.core.curve import Curve, Observation
 
 
 @dataclass(frozen=True)
+class Told:
+    """The values that a replayed method was told: its whole state."""
+
+    values: Tensor
+    """All of them, in order, (n,) in float64."""
+    planned: tuple[int, ...]
+    """The budgets that were planned with, one for each part of the run: a run that continues with a
+    larger budget ends as planned, and begins once more at its answer."""
+    stamp: str
+    """The version of the method that asked for them."""
+
+
+@dataclass(frozen=True)
 class LaneState:
     """Everything that evolves for the replicates of a lane; a checkpoint holds nothing else.
 
@@ -51,6 +64,8 @@ class LaneState:
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
     """Last metrics of the iterate besides the loss, (replicates,) each."""
     curve: Curve = field(default_factory=Curve)
+    told: Told | None = None
+    """What a replayed method was told; None for steps along blocks."""
 
     @classmethod
     def at_start(cls, own: Mapping[str, Any], unknown: Tensor, **rest: Any) -> LaneState:

@@ -22,6 +22,7 @@ from zotune.config import Config
 from zotune.core.budget import Budget
 from zotune.core.state import LaneState
 from zotune.iterates import Answer, Iterate, Program, Request
+from zotune.methods import Method
 
 BEGIN = "begin"
 """Name of the first program, which has no state as argument."""
@@ -47,7 +48,7 @@ class FollowedLoop(Protocol):
     config: Config
     objective: Any
     iterate: Iterate
-    chooses: bool
+    method: Method
 
     @property
     def lanes(self) -> Sequence[FollowedLane]:

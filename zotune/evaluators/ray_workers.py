@@ -1,8 +1,8 @@
 """Ray workers that share the evaluations of a run and exchange scalars with it.
 
 Each worker has its own objective. If directions have addresses, workers replicate the run (see
-``following``); points are sent only for the automatic descent, whose points cannot be derived from
-an address. Idle workers get the next parts of a request. A worker that dies is replaced, and a part
+``following``); points are sent only for methods that yield points, which cannot be derived from an
+address. Idle workers get the next parts of a request. A worker that dies is replaced, and a part
 that takes far longer than others is also given to an idle worker; the first answer counts. Only the
 run itself charges the budget, so that repeated evaluations are not charged again.
 """
@@ -146,7 +146,7 @@ class RayWorkers:
         import ray
 
         self._loop, self._make = loop, ray.put(make)
-        self._history = None if loop.chooses else History(loop)
+        self._history = None if loop.method.replays else History(loop)
         for worker in self.workers:
             self._joining(worker)
 
@@ -201,7 +201,7 @@ class RayWorkers:
             news, worker.position = self._history.news_for(worker.position, parts.count)
             worker.corrected = news.to_join is not None
         else:
-            assert parts.points is not None  # the automatic descent requests values at points
+            assert parts.points is not None  # such methods request values at points
             points = [parts.points(part).cpu().numpy() for part in taken]
         worker.busy = worker.actor.evaluate.remote(news, taken, points)
         worker.parts, worker.began = taken, monotonic()

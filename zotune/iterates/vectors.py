@@ -50,9 +50,9 @@ class Vectors(Iterate):
         self.difference, self.directions = self.prober.difference, self.prober.directions
         self.mu = self.prober.mu
         self.sees_loss = self.difference.knows_center and not objective.stochastic
-        self.box = None if config.chooses else self.prober.box
-        """The bounds of the steps; None for the automatic descent, which handles bounds itself."""
-        self._exact = not config.chooses and ESTIMATORS[config.estimator].exact
+        self.box = None if config.replays else self.prober.box
+        """The bounds of the steps; None for methods that yield points, which are inside them."""
+        self._exact = not config.replays and ESTIMATORS[config.estimator].exact
         if self.box is not None and not self.prober.holds(config.block_rule.most):
             raise ConfigError(
                 "bounds need blocks of directions that fit in memory, and q="

@@ -11,12 +11,14 @@ from typing import Any
 from zotune.choosing import resolve
 from zotune.config import Config
 from zotune.core.curve import rows_on_grid, together
-from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
+from zotune.core.names import CONVERGED, DIVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, State
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Iterate, iterate_for
-from zotune.loop.auto import AutoLane
 from zotune.loop.lane import Lane
+from zotune.loop.programs import ProgramLane
+from zotune.loop.replayed import Replayed
+from zotune.methods import METHODS, Choice
 
 
 class Loop:
@@ -41,16 +43,17 @@ class Loop:
         self.config = config
         """The configuration as given; ``chosen`` says how each ``auto`` was resolved."""
         self.objective = objective
-        config, self._reasons = resolve(
+        config, self._choices = resolve(
             config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
         )
-        self.chooses = config.chooses
-        """Whether all settings are chosen automatically (``zotune.descent``)."""
+        self.method = METHODS[config.method]
+        """What spends the budget: the method that was asked for, or that ``auto`` stands for."""
         whole = iterate_for(objective, config, x0)
-        self.lanes: tuple[Lane | AutoLane, ...] = (
-            _one_a_replicate(config, whole, evaluator)
-            if (config.goes_by_values and config.replicates > 1) or self.chooses
-            else (Lane(config, whole, evaluator),)
+        kind = Replayed if self.method.replays else Lane
+        self.lanes: tuple[ProgramLane, ...] = (
+            _one_a_replicate(kind, config, whole, evaluator)
+            if config.goes_by_values and config.replicates > 1
+            else (kind(config, whole, evaluator),)
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum, self.gamma = whole.minimum, whole.gamma
@@ -130,7 +133,9 @@ class Loop:
     def status(self, state: State) -> str:
         """``running``, ``exhausted``, or ``diverged`` if all replicates have diverged."""
         found = {lane.status(one) for lane, one in self._each(state)}
-        return next(status for status in (RUNNING, EXHAUSTED, DIVERGED) if status in found)
+        return next(
+            status for status in (RUNNING, EXHAUSTED, CONVERGED, DIVERGED) if status in found
+        )
 
     def report(self, state: State) -> tuple[State, dict[str, Any]]:
         """A result row for this state, and the state with the report's evaluations counted."""
@@ -157,13 +162,14 @@ class Loop:
 
     def _chosen_keys(self, state: State) -> dict[str, str]:
         """The ``chosen_*`` entries of a row (how ``auto`` was resolved); same keys in every row."""
-        if self.chooses:
-            return {"chosen_method": self.chosen(state).get("method", "")}
-        return {f"chosen_{key}": why.partition(":")[0] for key, why in self._reasons.items()}
+        if self.method.replays:
+            chosen = {one.setting: one.value for one in self.chosen(state)}
+            return {"chosen_method": chosen.get("method", "")}
+        return {f"chosen_{one.setting}": one.value for one in self._choices}
 
-    def chosen(self, state: State) -> dict[str, str]:
+    def chosen(self, state: State) -> tuple[Choice, ...]:
         """For each ``auto`` setting: what was chosen and why, for the first replicate."""
-        return self._reasons | self.lanes[0].chosen(state.lanes[0])
+        return (*self._choices, *self.lanes[0].chosen(state.lanes[0]))
 
     def curve_rows(
         self, state: State, after: int = -1, status: str | None = None
@@ -192,16 +198,15 @@ class Loop:
         shape = {"replicates": self.config.replicates, "count": self.config.count}
         return self.iterate.fingerprint() | shape
 
-    def _each(self, state: State) -> Iterator[tuple[Lane | AutoLane, LaneState]]:
+    def _each(self, state: State) -> Iterator[tuple[ProgramLane, LaneState]]:
         return zip(self.lanes, state.lanes, strict=True)
 
 
 def _one_a_replicate(
-    config: Config, whole: Iterate, evaluator: Evaluator
-) -> tuple[Lane | AutoLane, ...]:
+    kind: type[ProgramLane], config: Config, whole: Iterate, evaluator: Evaluator
+) -> tuple[ProgramLane, ...]:
     """One lane for each replicate, so that its results do not depend on the others."""
-    kind = AutoLane if config.chooses else Lane
-    lanes: list[Lane | AutoLane] = []
+    lanes: list[ProgramLane] = []
     for row, at in enumerate(config.replicate_indices):
         alone = config.model_copy(update={"replicate": at, "replicates": 1})
         lanes.append(kind(alone, whole.alone(alone, row), evaluator))

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from zotune.core.state import LaneState, State
 from zotune.loop import Loop
-from zotune.loop.auto import AutoLane
-from zotune.loop.lane import Lane
+from zotune.loop.programs import ProgramLane
 
 
 def joined(loop: Loop, state: State, other: State) -> State:
@@ -33,7 +32,7 @@ def joined(loop: Loop, state: State, other: State) -> State:
     return State(tuple(lanes))
 
 
-def _lane(lane: Lane | AutoLane, state: LaneState, points: Tensor, losses: Tensor) -> LaneState:
+def _lane(lane: ProgramLane, state: LaneState, points: Tensor, losses: Tensor) -> LaneState:
     """The state of a lane, moved to those points that are better than its own."""
     losses, points = losses.to(state.loss), points.to(state.x)
     better = (losses < state.loss) & ~state.diverged

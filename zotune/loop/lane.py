@@ -32,6 +32,7 @@ from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
 from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
+from zotune.methods import Choice
 
 LONGEST_WALK = 64
 """Maximum number of fused steps between two checks for finite values."""
@@ -41,9 +42,6 @@ NEXT_Q = "q.next"
 
 class Lane(ProgramLane):
     """The steps of one configuration on one iterate.
-
-    Methods named by a participle (``stepping``, ``stopping``, ``reporting``) are programs:
-    generators that yield evaluation requests. ``step``, ``stop`` and ``report`` run them.
 
     Args:
         config: the checked configuration.
@@ -67,23 +65,14 @@ class Lane(ProgramLane):
             f"one step ({config.difference} with q={config.q})",
         )
         self.grid = budget_grid(config.budget, config.points)
-        self.estimates = self.size.estimates
+        self.estimates, self.needs_smoothness = self.size.estimates, self.rule.needs_smoothness
+        self.takes_points = iterate.takes_points
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
 
-    @property
-    def needs_smoothness(self) -> bool:
-        """Whether the step is divided by L."""
-        return self.rule.needs_smoothness
-
-    @property
-    def takes_points(self) -> bool:
-        """Whether it can continue from a point of another run."""
-        return self.iterate.takes_points
-
-    def chosen(self, state: LaneState) -> dict[str, str]:
+    def chosen(self, state: LaneState) -> tuple[Choice, ...]:
         """Empty: the configuration leaves nothing to be chosen during the run."""
-        return {}
+        return ()
 
     def limit_to(self, limit: int) -> None:
         """End when ``limit`` is spent instead of at the configuration's budget."""

@@ -6,21 +6,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from zotune.config import Config
+from zotune.core.budget import Budget
+from zotune.core.curve import Observation
 from zotune.core.names import RUNNING
 from zotune.core.state import LaneState
 from zotune.evaluators import Evaluator
 from zotune.iterates import Iterate, Program
 from zotune.loop.gradient_free import gradient_free
+from zotune.methods import Choice
 
 
 class ProgramLane(ABC):
     """A lane whose steps are programs: generators that yield evaluation requests.
+
+    Methods named by a participle (``stepping``, ``stopping``, ``reporting``) are programs;
+    ``step``, ``stop`` and ``report`` run them.
 
     Args:
         config: the checked configuration.
         iterate: holds x.
         evaluator: evaluates its requests.
     """
+
+    budget: Budget
+    grid: list[int]
+    estimates: bool
+    """Whether L is estimated."""
+    needs_smoothness: bool
+    """Whether the step is divided by L."""
+    takes_points: bool
+    """Whether it can continue from a point of another run."""
 
     def __init__(self, config: Config, iterate: Iterate, evaluator: Evaluator) -> None:
         self.config = config
@@ -44,12 +59,28 @@ class ProgramLane(ABC):
         """The program of ``stop``."""
 
     @abstractmethod
+    def adopt(self, state: LaneState) -> LaneState:
+        """Prepare a state, possibly of another configuration, to continue under this one."""
+
+    @abstractmethod
+    def report(self, state: LaneState) -> tuple[LaneState, Observation]:
+        """An observation of this state, and the state with its evaluations counted."""
+
+    @abstractmethod
+    def limit_to(self, limit: int) -> None:
+        """End when ``limit`` is spent instead of at the configuration's budget."""
+
+    @abstractmethod
+    def chosen(self, state: LaneState) -> tuple[Choice, ...]:
+        """What was chosen automatically during the run, and why."""
+
+    @abstractmethod
     def spent(self, state: LaneState) -> int:
         """Spent budget, in the unit of ``count``."""
 
     @abstractmethod
     def status(self, state: LaneState) -> str:
-        """``running``, ``exhausted`` or ``diverged``."""
+        """``running``, ``exhausted``, ``converged`` or ``diverged``."""
 
     @gradient_free
     def init(self) -> LaneState:

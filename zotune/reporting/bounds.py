@@ -19,7 +19,7 @@ from zotune.theory import (
     STOCHASTIC,
     STRONGLY_CONVEX,
     Allocation,
-    Method,
+    Estimation,
     convex_bound,
     method,
     nonconvex_bound,
@@ -164,7 +164,7 @@ def _allocation(q: int, spent: int, budget: Budget) -> Allocation:
     return Allocation(((q, spent // budget.cost(q)),))
 
 
-Guarantee = Callable[[Method, Allocation], float]
+Guarantee = Callable[[Estimation, Allocation], float]
 
 
 def _smoothness(config: Mapping[str, Any], objective: Objective | Recorded) -> float:
@@ -194,7 +194,7 @@ def _convex(series: Configuration, objective: Objective) -> Guarantee:
     L, gap = _smoothness(series.config, objective), _start_gap(series)
     points = [(gap, 0.0), *_comparators(objective)]
 
-    def guarantee(how: Method, blocks: Allocation) -> float:
+    def guarantee(how: Estimation, blocks: Allocation) -> float:
         return min(
             value + convex_bound(how, blocks, L=L, distance=distance, gap=gap)
             for value, distance in points

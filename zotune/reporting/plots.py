@@ -36,7 +36,7 @@ def plot_runs(runs: Runs, *, measure: str | None = None) -> Drawing:
         some = [_named(run, name) for name, run in runs.items()]
     else:
         some = _each(runs)
-    if measure is None and all(run.config.chooses for run in _runs(runs)):
+    if measure is None and all(run.config.replays for run in _runs(runs)):
         measure = f"best_{measure_of(some)}"
     if measure is not None:
         one_of("measure", measure, _measures(some))
@@ -80,7 +80,7 @@ def run_html(run: Run) -> str:
         ("best loss", number(run.best_loss)),
         ("spent", f"{run.spent:,} of {run.config.budget:,} {run.config.count}"),
         *([("ended", run.message)] if run.message else []),
-        *run.chosen.items(),
+        *((key, str(one)) for key, one in run.chosen.items()),
     ]
     return _html(rows, plot_runs([run]))
 

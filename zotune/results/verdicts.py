@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
-from zotune.core.names import EXHAUSTED
+from zotune.core.names import RAN_TO_END
 from zotune.errors import ConfigError
 from zotune.results.trial import WHOLE, Trial
 
@@ -42,7 +42,7 @@ def verdicts_on(
 def _is_cut(trial: Trial) -> bool:
     """Whether one more step would have fitted into the budget: the study's total was spent."""
     q, budget = trial.config.get("q"), trial.budget
-    if trial.status != EXHAUSTED or trial.row.get("diverged") or not isinstance(q, int):
+    if trial.status not in RAN_TO_END or trial.row.get("diverged") or not isinstance(q, int):
         return False
     return budget is not None and budget - trial.spent > 2 * (q + 1)
 

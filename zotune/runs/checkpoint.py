@@ -20,7 +20,7 @@ from zotune.config import recorded_config
 from zotune.core.budget import Ledger
 from zotune.core.curve import Curve
 from zotune.core.provenance import provenance
-from zotune.core.state import LaneState, State
+from zotune.core.state import LaneState, State, Told
 from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError
 from zotune.iterates.weights import BEST, WEIGHTS
@@ -36,7 +36,7 @@ _NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
 _TENSORS = [
     f.name
     for f in fields(LaneState)
-    if f.name not in {*_PLAIN, *_NESTED, "ledger", "average_weight", "curve"}
+    if f.name not in {*_PLAIN, *_NESTED, "ledger", "average_weight", "curve", "told"}
 ]
 
 
@@ -76,10 +76,11 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
     """Read a state for this loop to continue, and the notes saved with it."""
     header, tensors = read(path, device=str(loop.iterate.device))
     require_same(path, header["fingerprint"], json.loads(json.dumps(loop.fingerprint())))
-    chooses = recorded_config(header["notes"]["config"]).chooses
-    if chooses != loop.config.chooses:
+    method = recorded_config(header["notes"]["config"]).method
+    if method != loop.config.method:
         raise CheckpointError(
-            f"{path} belongs to another run: only one of the two chooses all settings itself"
+            f"{path} belongs to another run: its method is {method!r}, this run's is "
+            f"{loop.config.method!r}"
         )
     state = _state(path, header, tensors)
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
@@ -183,6 +184,7 @@ def _plain(lane: LaneState) -> dict[str, Any]:
     return {name: getattr(lane, name) for name in _PLAIN} | {
         "ledger": asdict(lane.ledger),
         "average_weight": lane.average_weight.hex(),
+        "told": None if lane.told is None else [lane.told.planned, lane.told.stamp],
     }
 
 
@@ -190,6 +192,8 @@ def _tensors(lane: LaneState) -> dict[str, Tensor]:
     tensors = {name: getattr(lane, name) for name in _TENSORS}
     for name, prefix in _NESTED.items():
         tensors |= {f"{prefix}.{key}": value for key, value in getattr(lane, name).items()}
+    if lane.told is not None:
+        tensors["told"] = lane.told.values
     return tensors | {f"curve.{name}": value for name, value in lane.curve.stacked().items()}
 
 
@@ -208,6 +212,7 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
     own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
     nested: dict[str, Any] = {name: _under(own, f"{inside}.") for name, inside in _NESTED.items()}
     curve = {name: value.cpu() for name, value in _under(own, "curve.").items()}
+    told = plain["told"]
     found: dict[str, Any] = {name: own[name] for name in _TENSORS}
     found |= {name: plain[name] for name in _PLAIN}
     return LaneState(
@@ -216,6 +221,7 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
         ledger=Ledger(**plain["ledger"]),
         average_weight=float.fromhex(plain["average_weight"]),
         curve=Curve.of(curve),
+        told=None if told is None else Told(own["told"].cpu(), tuple(told[0]), told[1]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from zotune.blocksizes import BLOCK_SIZES
 from zotune.directions import DIRECTIONS
 from zotune.estimators import ESTIMATORS
+from zotune.methods import METHODS
 from zotune.objectives import PROBLEMS
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
@@ -15,7 +16,7 @@ from zotune.updates import UPDATES
 Plugins = dict[str, Mapping[str, Any]]
 """Kind → name → entry."""
 
-_REGISTRIES = (ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
+_REGISTRIES = (METHODS, ESTIMATORS, DIRECTIONS, UPDATES, STEPS, BLOCK_SIZES, PROBLEMS)
 
 
 def plugin_entries() -> Plugins:

@@ -19,10 +19,11 @@ from zotune.core.provenance import provenance
 from zotune.core.state import State
 from zotune.errors import CheckpointError, ZotuneError
 from zotune.iterates import WeightsReader
+from zotune.methods import Choice
 from zotune.runs.checkpoint import load_state, read_weights
 from zotune.runs.lookup import last_checkpoints
 from zotune.runs.stopping import end_at
-from zotune.steps import AUTO, THEORY
+from zotune.steps import THEORY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +55,8 @@ class Run:
     and the result is not above the start. False if most evaluations failed or the run continues."""
     failed: int = 0
     """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    """For each ``auto`` setting, what was chosen and why."""
+    chosen: Mapping[str, Choice] = field(default_factory=dict)
+    """For each ``auto`` setting, what was chosen and why: ``.value``, ``.reason``."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Versions, machine, threads, CPU capability, and a hash of the function."""
     read_weights: WeightsReader | None = None
@@ -161,12 +162,14 @@ class Run:
 
     @property
     def _method(self) -> str:
-        return "auto" if self.config.chooses else f"{self._of('estimator')} q={self._of('q')}"
+        if self.config.replays:
+            return self.config.method
+        return f"{self._of('estimator')} q={self._of('q')}"
 
     def _of(self, key: str) -> str:
         """A setting, or the value chosen for it."""
         asked = str(getattr(self.config, key))
-        return self.chosen.get(key, asked).partition(":")[0] if asked == AUTO else asked
+        return self.chosen[key].value if key in self.chosen else asked
 
     @property
     def _reached(self) -> int:
@@ -205,14 +208,14 @@ def run_at(path: Path) -> Run:
     state, notes = load_state(path)
     reader = (lambda best: read_weights(path, best=best)) if "log_is_whole" in notes else None
     config = recorded_config(notes["config"])
-    chosen = notes.get("chosen", {})
+    chosen = [Choice(*one) for one in notes["chosen"]]
     end = notes.get("end") or end_at(config, state, notes["status"], chosen)
     return Run(
         config,
         state,
         minimum=notes["minimum"],
         smoothness_estimated=notes.get("smoothness_estimated", False),  # not always in format 1
-        chosen=chosen,
+        chosen={one.setting: one for one in chosen},
         provenance=notes.get("provenance", {}),  # older checkpoints have none
         read_weights=reader,
         **end,
@@ -226,7 +229,7 @@ def run_of(loop: Loop, state: State, end: Mapping[str, Any]) -> Run:
         state,
         minimum=loop.minimum,
         smoothness_estimated=loop.estimates_smoothness,
-        chosen=loop.chosen(state),
+        chosen={one.setting: one for one in loop.chosen(state)},
         provenance=provenance(loop.objective),
         read_weights=loop.iterate.weights_reader(),
         **end,

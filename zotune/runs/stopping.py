@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from time import monotonic
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from zotune.config import Config
-from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING, STOPPED
+from zotune.core.names import CONVERGED, DIVERGED, EXHAUSTED, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
 from zotune.loop import Loop
-from zotune.loop.auto import VALUES
 from zotune.loop.divergence import FAILED_VALUES
+from zotune.methods import Choice
 
 BLOCKS = 10
 """Tolerances are checked over this many times d + 1 evaluations."""
@@ -116,7 +116,7 @@ def end_at(
     config: Config,
     state: State,
     status: str,
-    chosen: Mapping[str, str],
+    chosen: Iterable[Choice],
     stop: Stop | None = None,
     stopped: str = "",
 ) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def end_at(
 
 def _failed(state: State) -> int:
     """Evaluations without a finite value."""
-    known = [lane.memory[VALUES] for lane in state.lanes if VALUES in lane.memory]
+    known = [lane.told.values for lane in state.lanes if lane.told is not None]
     counted = [
         int(lane.memory[FAILED_VALUES]) for lane in state.lanes if FAILED_VALUES in lane.memory
     ]
@@ -146,22 +146,25 @@ def ending(
     stopped: str,
     *,
     failed: int,
-    chosen: Mapping[str, str],
+    chosen: Iterable[Choice],
 ) -> str:
     """The message of a run: why it ended, failed evaluations, and noise."""
     spent = state.ledger.evaluations
-    said = [stopped or _end_of(config, state, status)]
+    said = [stopped or _end_of(config, state, status, chosen)]
     if failed:
         many = ", more than half: check the function, give bounds or start elsewhere"
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
-    if "noise" in chosen:
-        said.append(f"the function is noisy: {chosen['noise']}")
+    said += [f"the function is noisy: {one.reason}" for one in chosen if one.setting == "noise"]
     return "; ".join(said)
 
 
-def _end_of(config: Config, state: State, status: str) -> str:
+def _end_of(config: Config, state: State, status: str, chosen: Iterable[Choice]) -> str:
+    if status == CONVERGED:
+        why = "; ".join(one.reason for one in chosen if one.setting == "end")
+        spent = state.ledger.evaluations
+        return f"{config.method} ended after {spent} of {config.budget} evaluations: {why}"
     if status == DIVERGED:
         which = "the run" if config.replicates == 1 else "every replicate"
         return f"{which} diverged; give a smaller eta, or L"

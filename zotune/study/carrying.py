@@ -15,6 +15,7 @@ from zotune._lazy import LazyModule
 from zotune.core.names import STATE_FILE
 from zotune.core.settings import setting
 from zotune.errors import CheckpointError, ConfigError
+from zotune.methods import AUTO
 from zotune.objectives import complete_problem
 from zotune.study.model import Study
 from zotune.study.racing import AUTO_SETTINGS
@@ -113,7 +114,8 @@ def only_best(study: Study, best: Run, budget: int | None) -> Study:
             f"spent, got {budget}"
         )
     config = best.config.model_dump()
-    chosen = AUTO_SETTINGS if best.config.chooses else {}  # in a race it overrides fixed settings
+    joined = best.config.method == AUTO
+    chosen = AUTO_SETTINGS if joined else {}  # in a race it overrides fixed settings
     data = study.to_dict() | {
         "budget": budget,
         "report_every": study.reports_at,

@@ -312,8 +312,8 @@ DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "proble
 
 
 def _cost(config: Config) -> int:
-    """Maximum cost of one step; for the automatic descent the cost of a full block."""
-    if resolved(config).chooses:
+    """Maximum cost of one step; for methods that yield points the cost of a full block."""
+    if resolved(config).replays:
         return min(config.budget, 2 * dimension(config.problem))
     return step_cost(config)
 

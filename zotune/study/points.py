@@ -17,6 +17,7 @@ from zotune.core.differences import get_difference
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest
 from zotune.estimators import ESTIMATORS
+from zotune.methods import METHODS
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.steps import AUTO, STEPS, THEORY, StepRule
 from zotune.updates import UPDATES
@@ -153,8 +154,8 @@ def pair_problem(point: Mapping[str, Any]) -> str | None:
 def block_problem(config: Config) -> str | None:
     """Why blocks of this size are infeasible (dimension or budget); None if they are feasible."""
     dim, config = dimension(config.problem), resolved(config)
-    if config.chooses:
-        return None
+    if config.replays:
+        return method_problem(config, dim)
     q, most = config.block_rule.next(0, None), config.block_rule.most
     for what, limited in (
         (config.estimator, ESTIMATORS[config.estimator].at_most_dim),
@@ -169,10 +170,18 @@ def block_problem(config: Config) -> str | None:
     return None
 
 
+def method_problem(config: Config, dim: int) -> str | None:
+    """Why a budget is too small for the first step of a method; None if it is not."""
+    needed = METHODS[config.method].needs(dim)
+    if config.budget < needed:
+        return f"the first step of {config.method} needs {needed} of a budget of {config.budget}"
+    return None
+
+
 def check_step(config: Config) -> None:
     """Raise an error if a step rule lacks a required setting."""
     dim, config = dimension(config.problem), resolved(config)
-    if config.chooses:
+    if config.replays:
         return
     if over_weights(config.problem):
         from zotune.weights.memory import refuse_lean_vectors
@@ -190,7 +199,7 @@ def check_step(config: Config) -> None:
 
 def resolved(config: Config) -> Config:
     """The configuration with every ``auto`` resolved."""
-    if AUTO not in (config.estimator, config.q, config.update):
+    if AUTO not in (config.estimator, config.q, config.update) and not config.replays:
         return config
     dim, batches = dimension(config.problem), over_weights(config.problem)
     return resolve(config, dim, batches=batches)[0]

@@ -29,9 +29,9 @@ def identity_of(config: Config) -> str:
 def step_cost(config: Config) -> int:
     """Maximum cost of one step of a replicate.
 
-    The automatic descent plans with its whole budget, so the whole budget counts as one step.
+    A method that yields points plans with its whole budget, which counts as one step.
     """
-    return config.budget if config.chooses else points.step_cost(config)
+    return config.budget if config.replays else points.step_cost(config)
 
 
 def first_cost(config: Config, *, knows_smoothness: bool) -> int:
@@ -49,7 +49,7 @@ def _is_even(config: Config) -> bool:
 
 def takes_rest(config: Config) -> bool:
     """Whether a trial, with all of its replicates, can end before its next report."""
-    return not config.chooses and (_is_even(config) or config.replicates == 1)
+    return not config.replays and (_is_even(config) or config.replicates == 1)
 
 
 def reach(config: Config, spent: int = 0, *, fresh: bool = False) -> int:

@@ -11,6 +11,7 @@ from zotune.config import Config
 from zotune.core.settings import PROBLEM, label, setting
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
+from zotune.methods import AUTO
 from zotune.study.points import Point, knows_smoothness, located, over_weights
 from zotune.study.racing import AUTO_SETTINGS, RacePlan, plan_race
 from zotune.study.studyfile import ASHA, GRID, NO_SCHEDULER, PBT, RACE, RANDOM, ROWS, Complaint
@@ -76,7 +77,7 @@ def _auto_may_join(study: Study) -> bool:
 def _some_choose(study: Study) -> bool:
     """Whether a configuration of the space is the automatic descent already."""
     racers = without_race(study)
-    return any(c.chooses for p in racers.partition[0] for c in racers.extremes(p))
+    return any(c.method == AUTO for p in racers.partition[0] for c in racers.extremes(p))
 
 
 def auto_point(study: Study) -> Point:

@@ -44,7 +44,7 @@ from zotune.theory.methods import (
     REGIMES,
     STOCHASTIC,
     STRONGLY_CONVEX,
-    Method,
+    Estimation,
     method,
 )
 
@@ -56,7 +56,7 @@ __all__ = [
     "STOCHASTIC",
     "STRONGLY_CONVEX",
     "Allocation",
-    "Method",
+    "Estimation",
     "accelerated_bound",
     "best_block",
     "best_stochastic_block",

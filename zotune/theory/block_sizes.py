@@ -8,10 +8,10 @@ from math import ceil, floor, isclose, sqrt
 from zotune.core.budget import Budget, Ledger
 from zotune.theory.allocations import Allocation
 from zotune.theory.bounds import least_stochastic_bound
-from zotune.theory.methods import EQUAL, Method
+from zotune.theory.methods import EQUAL, Estimation
 
 
-def best_block(method: Method, budget: Budget) -> int:
+def best_block(method: Estimation, budget: Budget) -> int:
     """The q ≤ d with the most progress per cost, which is best for a long run.
 
     Maximises p(q) / cost(q), which is best for a budget of many steps in the convex and non-convex
@@ -39,7 +39,7 @@ def best_block(method: Method, budget: Budget) -> int:
     return max({min(max(1, q), method.dim) for q in (floor(exact), ceil(exact))}, key=value)
 
 
-def closed_form_block(method: Method, budget: Budget) -> float | None:
+def closed_form_block(method: Estimation, budget: Budget) -> float | None:
     """The real q that maximises p(q)/cost(q), or None if no formula is known.
 
     A step costs α q + β. For independent directions p = q/(q+s), so q = √(β s / α): with forward
@@ -58,7 +58,7 @@ def closed_form_block(method: Method, budget: Budget) -> float | None:
 
 
 def best_stochastic_block(
-    method: Method, budget: Budget, *, L: float = 1.0, distance: float = 1.0, noise: float
+    method: Estimation, budget: Budget, *, L: float = 1.0, distance: float = 1.0, noise: float
 ) -> int:
     """The q ≤ d with the least stochastic bound, each q at its own best eta0; by search.
 

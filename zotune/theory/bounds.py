@@ -7,10 +7,10 @@ from math import exp, inf, log1p, sqrt
 
 from zotune.errors import ConfigError
 from zotune.theory.allocations import Allocation
-from zotune.theory.methods import EQUAL, Method
+from zotune.theory.methods import EQUAL, Estimation
 
 
-def log_contraction(method: Method, allocation: Allocation, *, condition: float) -> float:
+def log_contraction(method: Estimation, allocation: Allocation, *, condition: float) -> float:
     """Σ log(1 − p_t / condition), with condition = L/γ: the logarithm of the strongly convex rate.
 
     >>> from math import log
@@ -29,7 +29,7 @@ def _log1m(x: float) -> float:
 
 
 def strongly_convex_bound(
-    method: Method, allocation: Allocation, *, L: float, gamma: float, gap: float
+    method: Estimation, allocation: Allocation, *, L: float, gamma: float, gap: float
 ) -> float:
     """The bound on E f(x_T) − f* at the best steps: gap · Π (1 − (γ/L) p_t).
 
@@ -52,7 +52,7 @@ def strongly_convex_bound(
 
 
 def convex_bound(
-    method: Method, allocation: Allocation, *, L: float, distance: float, gap: float
+    method: Estimation, allocation: Allocation, *, L: float, distance: float, gap: float
 ) -> float:
     """The bound on E f(x_T) − f* at the best steps: (L distance² + 2 gap) / (2 Σ p_t).
 
@@ -75,7 +75,7 @@ def convex_bound(
 
 
 def accelerated_bound(
-    method: Method, q: int, steps: int, *, L: float, distance: float, gap: float
+    method: Estimation, q: int, steps: int, *, L: float, distance: float, gap: float
 ) -> float:
     """The bound on E f(x_T) − f* of ``update: nesterov`` at the best steps, for convex functions.
 
@@ -102,7 +102,7 @@ def accelerated_bound(
     return 4 * omega**2 * start / (steps + 2 * omega - 1) ** 2
 
 
-def nonconvex_bound(method: Method, allocation: Allocation, *, L: float, gap: float) -> float:
+def nonconvex_bound(method: Estimation, allocation: Allocation, *, L: float, gap: float) -> float:
     """The bound on the least E‖∇f(x_t)‖², t < T, at the best steps: 2L gap / Σ p_t.
 
     ``avg``: theorem 4.6. ``align``: 2 L d gap / Σ q_t, whatever the allocation (theorem 4.7).
@@ -121,7 +121,7 @@ def nonconvex_bound(method: Method, allocation: Allocation, *, L: float, gap: fl
 
 
 def stochastic_bound(
-    method: Method,
+    method: Estimation,
     allocation: Allocation,
     *,
     eta0: float,
@@ -165,7 +165,7 @@ def stochastic_bound(
 
 
 def stochastic_cap(
-    method: Method, allocation: Allocation, *, L: float, rescaled: bool = False
+    method: Estimation, allocation: Allocation, *, L: float, rescaled: bool = False
 ) -> float:
     """The largest eta0 with η_t ≤ a_t / (4 L e_t) at every step.
 
@@ -181,7 +181,7 @@ def stochastic_cap(
 
 
 def best_stochastic_step(
-    method: Method,
+    method: Estimation,
     allocation: Allocation,
     *,
     L: float,
@@ -202,7 +202,7 @@ def best_stochastic_step(
 
 
 def least_stochastic_bound(
-    method: Method, allocation: Allocation, *, L: float, distance: float, noise: float
+    method: Estimation, allocation: Allocation, *, L: float, distance: float, noise: float
 ) -> tuple[float, float]:
     """The best eta0 and its bound, with steps rescaled as in a run.
 
@@ -216,12 +216,12 @@ def least_stochastic_bound(
     return eta0, stochastic_bound(method, allocation, eta0=eta0, **known, rescaled=True)
 
 
-def _scale(method: Method, allocation: Allocation, rescaled: bool) -> Callable[[int], float]:
+def _scale(method: Estimation, allocation: Allocation, rescaled: bool) -> Callable[[int], float]:
     """η_t √(t+1) / η_0 by the size of the block."""
     first = method.step(allocation.runs[0][0])
     return lambda q: method.step(q) / first if rescaled else 1.0
 
 
-def _energy(method: Method, allocation: Allocation, scale: Callable[[int], float]) -> float:
+def _energy(method: Estimation, allocation: Allocation, scale: Callable[[int], float]) -> float:
     """Σ (η_t / η_0)² e_t."""
     return allocation.decayed(lambda q: scale(q) ** 2 * method.moments(q).energy, 1.0)

@@ -23,7 +23,7 @@ EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Method:
+class Estimation:
     """An estimator with its directions in d dimensions, which determine its moments.
 
     >>> avg, align = method("avg", 1000), method("align", 1000)
@@ -56,7 +56,7 @@ class Method:
         return self.moments(q).progress
 
 
-def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
+def method(estimator: str, dim: int, directions: str = "gaussian") -> Estimation:
     """The method with these names; raises an error for an estimator without moments."""
     entry = ESTIMATORS[estimator]
     if entry.moments is None:
@@ -64,4 +64,4 @@ def method(estimator: str, dim: int, directions: str = "gaussian") -> Method:
             f"estimator {estimator!r} declares no moments, so nothing is known of it; "
             "register it with moments"
         )
-    return Method(entry, DIRECTIONS[directions], positive_int("dim", dim))
+    return Estimation(entry, DIRECTIONS[directions], positive_int("dim", dim))

@@ -19,7 +19,7 @@ from zotune.theory import (
     STOCHASTIC,
     STRONGLY_CONVEX,
     Allocation,
-    Method,
+    Estimation,
     accelerated_bound,
     convex_bound,
     least_stochastic_bound,
@@ -117,7 +117,7 @@ class Case:
         return self.update == ACCELERATED and self.regime == CONVEX
 
     @property
-    def methods(self) -> list[Method]:
+    def methods(self) -> list[Estimation]:
         """All estimators with known moments."""
         known = [name for name, entry in ESTIMATORS.items() if entry.moments is not None]
         return [method(name, self.dim, self.directions) for name in known]
@@ -132,7 +132,7 @@ class Case:
         """1, 10, 100, … up to the largest block."""
         return [10**k for k in range(len(str(self.most)))]
 
-    def sizes(self, how: Method) -> list[int]:
+    def sizes(self, how: Estimation) -> list[int]:
         """Block sizes to show: powers of ten, the best for this budget, the largest."""
         best = search_block(lambda q: self.option(how, q).rate, self.most)
         return sorted({*self.powers, best, self.most})
@@ -146,7 +146,7 @@ class Case:
         allocation = Allocation.constant(q, self.budget)
         return int(allocation.total(self.budget.difference.evaluations))
 
-    def option(self, how: Method, q: int) -> Option:
+    def option(self, how: Estimation, q: int) -> Option:
         """The guarantee for constant blocks of q."""
         allocation = Allocation.constant(q, self.budget)
         step, bound, rate = _GUARANTEES[self.regime](self, how, allocation)
@@ -172,7 +172,7 @@ class Case:
         limit = max(limit, self.budget.cost(1), dim if dim < self.dim else 0)
         return replace(self, dim=dim, budget=replace(self.budget, limit=limit))
 
-    def _contraction(self, how: Method, q: int) -> float | None:
+    def _contraction(self, how: Estimation, q: int) -> float | None:
         return 1 - how.progress(q) / self.condition if self.regime == STRONGLY_CONVEX else None
 
 
@@ -180,12 +180,12 @@ Guarantee = tuple[float, float, float]
 """The step times L, the bound in its unit, and the rate."""
 
 
-def _strongly_convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
+def _strongly_convex(case: Case, how: Estimation, allocation: Allocation) -> Guarantee:
     rate = -log_contraction(how, allocation, condition=case.condition)
     return how.step(allocation.runs[0][0]), exp(-rate), rate
 
 
-def _convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
+def _convex(case: Case, how: Estimation, allocation: Allocation) -> Guarantee:
     if case.accelerated:  # without the factor 1 − 1/ω of the gap, in the unit of plain descent
         q, steps = allocation.runs[0]
         bound = accelerated_bound(how, q, steps, L=1.0, distance=1.0, gap=0.0)
@@ -194,17 +194,17 @@ def _convex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
     return how.step(allocation.runs[0][0]), bound, 1 / bound
 
 
-def _nonconvex(case: Case, how: Method, allocation: Allocation) -> Guarantee:
+def _nonconvex(case: Case, how: Estimation, allocation: Allocation) -> Guarantee:
     bound = nonconvex_bound(how, allocation, L=1.0, gap=1.0)
     return how.step(allocation.runs[0][0]), bound, 1 / bound
 
 
-def _stochastic(case: Case, how: Method, allocation: Allocation) -> Guarantee:
+def _stochastic(case: Case, how: Estimation, allocation: Allocation) -> Guarantee:
     eta0, bound = least_stochastic_bound(how, allocation, L=1.0, distance=1.0, noise=case.noise)
     return eta0, bound, 1 / bound
 
 
-_GUARANTEES: dict[str, Callable[[Case, Method, Allocation], Guarantee]] = {
+_GUARANTEES: dict[str, Callable[[Case, Estimation, Allocation], Guarantee]] = {
     STRONGLY_CONVEX: _strongly_convex,
     CONVEX: _convex,
     NONCONVEX: _nonconvex,

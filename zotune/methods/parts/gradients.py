@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zotune.descent.oracle import Indices, Oracle, Stage, Vector
+from zotune.methods.parts.oracle import Indices, Oracle, Stage, Vector
 
 SURE = 20.0
 """Second differences are used if f changes by this many times its rounding error."""

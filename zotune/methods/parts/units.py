@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from zotune.descent.oracle import Points, Vector
+from zotune.methods.start import Points, Stage, Start, T, Vector
 
 NARROW = 10.0
 """Coordinates are rescaled if the expected move of one is this many times the width of its bounds.
@@ -49,3 +50,27 @@ class Units:
         """Points converted to the user's units, exactly within the bounds."""
         found: Points = np.clip(self.origin + self.size * points, self.low, self.high)
         return found
+
+
+def in_units(search: Callable[[Start], Stage[T]], start: Start) -> Stage[T]:
+    """Run a generator in units of the bounds if their widths differ much, else as it is."""
+    units = Units.of(start.x, start.bounds) if start.scale is None else None
+    if units is None:
+        return (yield from search(start))
+    inner = start.at(x=np.zeros_like(start.x), bounds=units.box)
+    start.incumbent = lambda: _outside(inner, units)
+    stage = search(inner)
+    values: Vector | None = None
+    while True:
+        try:
+            points = next(stage) if values is None else stage.send(values)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        values = yield units.outside(points)
+
+
+def _outside(inner: Start, units: Units) -> tuple[Vector, float]:
+    """The answer of a start in units, in the user's."""
+    x, value = (inner.x, inner.value) if inner.incumbent is None else inner.incumbent()
+    return units.outside(x), value

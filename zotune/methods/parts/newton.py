@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import forward
-from zotune.descent.linesearch import search
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.methods.parts.gradients import forward
+from zotune.methods.parts.linesearch import search
+from zotune.methods.parts.oracle import Oracle, Stage, Vector
 
 FLOOR = 1e-7
 """Lower bound of the curvature as a share of the largest, in coordinates of unit curvature."""
+
+
+def whole(d: int) -> int:
+    """Evaluations of a gradient and a Hessian in one block."""
+    return d * (d + 3) // 2
 
 
 def block(o: Oracle, x: Vector, f: float, h: Vector) -> Stage[tuple[Vector, Vector]]:
@@ -64,10 +69,10 @@ def newton(o: Oracle, x: Vector, f: float, reach: Vector) -> Stage[tuple[Vector,
     size, f0 = 1e-4, f
     hessian: Vector | None = None
     g, last = np.zeros(o.dim), x
-    whole = o.dim * (o.dim + 3) // 2
+    enough = whole(o.dim)
     while True:
         h = size * np.where(x == 0, reach, np.abs(x))
-        if hessian is None or o.left > whole:
+        if hessian is None or o.left > enough:
             g, hessian = yield from block(o, x, f, h)
         else:
             before, g = g, (yield from forward(o, x, f, 1e-3 * h, -g)).g

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.methods.parts.oracle import Oracle, Stage, Vector
 
 ARMIJO = 1e-4
 GROW, SHRINK, SMALLEST = 8.0, 0.1, 1e-10

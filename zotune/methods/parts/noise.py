@@ -11,7 +11,7 @@ from math import factorial
 
 import numpy as np
 
-from zotune.descent.oracle import Oracle, Spent, Stage, Vector
+from zotune.methods.parts.oracle import Oracle, Spent, Stage, Vector
 
 POINTS, SPACINGS = 7, (1e-8, 1e-6, 1e-4)
 COSTS = POINTS * len(SPACINGS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, central, forward, telling
-from zotune.descent.linesearch import Accepted, search
-from zotune.descent.noise import differs, falls_short, finds_rounding
-from zotune.descent.oracle import Mask, Oracle, Stage, Vector
+from zotune.methods.parts.gradients import Measured, central, forward, telling
+from zotune.methods.parts.linesearch import Accepted, search
+from zotune.methods.parts.noise import differs, falls_short, finds_rounding
+from zotune.methods.parts.oracle import Mask, Oracle, Stage, Vector
 
 MEMORY = 100
 """Number of L-BFGS pairs kept; most runs make fewer, so that none is dropped."""
@@ -83,7 +83,7 @@ def sized(x: Vector, reach: Vector) -> Vector:
     return np.where(x == 0, reach, np.abs(x))
 
 
-class Choice:
+class PowerChoice:
     """Chooses the power of the diagonal: both are tried until one has won often enough."""
 
     def __init__(self, dim: int) -> None:
@@ -113,7 +113,7 @@ def follow(
     free: Mask,
     memory: Memory,
     reach: Vector,
-    choice: Choice,
+    choice: PowerChoice,
 ) -> Stage[Accepted | None]:
     """Try the direction of each power with one evaluation, and search along the best."""
     tried = []
@@ -199,7 +199,7 @@ class QuasiNewton:
         else:
             diagonal = diagonal_of(m, x, reach)
         self._is_long = o.dim > FEW and o.budget > FRUGAL * (o.dim + 1)
-        self._choice = Choice(0 if self._is_uniform else o.dim)
+        self._choice = PowerChoice(0 if self._is_uniform else o.dim)
         self._remember(diagonal)
 
     def step(self) -> Stage[bool]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zotune.descent.noise import middle
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.methods.parts.noise import middle
+from zotune.methods.parts.oracle import Oracle, Stage, Vector
 
 DIAGONAL = 300
 """Above this dimension the covariance is a diagonal."""

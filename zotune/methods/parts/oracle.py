@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
-
 import numpy as np
-import numpy.typing as npt
 
-Vector = npt.NDArray[np.float64]
-Points = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-T = TypeVar("T")
-Stage = Generator[Points, Vector, T]
-"""A generator that yields points (n, d), is sent their values (n,), and returns a T."""
+from zotune.methods.start import Indices, Mask, Points, Stage, Start, Vector
+
+__all__ = ["Indices", "Mask", "Oracle", "Points", "Spent", "Stage", "Vector"]
+
 REPEATS = 9
 """Maximum number of evaluations of a point until two values agree."""
 FEW, OUTLYING = 4, 3.0
@@ -28,22 +21,24 @@ class Spent(Exception):
 class Oracle:
     """Counts evaluations, keeps the best point, and keeps points inside the box."""
 
-    def __init__(self, x0: Vector, budget: int, bounds: tuple[Vector, Vector] | None) -> None:
-        dim = len(x0)
-        self.dim, self.budget, self.left = dim, budget, budget
-        low, high = bounds or (np.full(dim, -np.inf), np.full(dim, np.inf))
-        self.low: Vector = low
-        self.high: Vector = high
-        self.best, self.best_x = np.inf, x0
+    def __init__(self, start: Start) -> None:
+        self.dim, self.budget, self.left = start.dim, start.budget, start.left
+        self.low, self.high = start.low, start.high
+        self.best, self.best_x = start.value, start.x
         self.noise = 0.0
         """Estimated standard deviation of f at one point."""
-        self._all_single, self._told = True, 0
+        self._all_single = bool(np.float32(start.value) == start.value)
+        self._told = start.budget - start.left
         self.is_noisy = False
         """Whether values at one point were found to differ."""
         self.answer: tuple[Vector, float] | None = None
         """The answer for a noisy function and its estimated value, not the lowest noisy value."""
         self.repeats = False
         """Whether values must be confirmed by a second evaluation (for rare outliers)."""
+        start.incumbent = self._incumbent
+
+    def _incumbent(self) -> tuple[Vector, float]:
+        return (self.best_x, self.best) if self.answer is None else self.answer
 
     @property
     def is_single(self) -> bool:

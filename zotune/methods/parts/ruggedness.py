@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, central
-from zotune.descent.oracle import Indices, Oracle, Stage, Vector
+from zotune.methods.parts.gradients import Measured, central
+from zotune.methods.parts.oracle import Indices, Oracle, Stage, Vector
 
 BENT, VERY = 1.5, 4.0
 """f is rugged if its curvature over the small distance is larger by the first factor and many

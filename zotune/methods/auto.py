@@ -1,4 +1,4 @@
-"""The automatic method, with an ask/tell interface. ``zotune.loop.auto`` drives it.
+"""The automatic method, the default: it chooses among the parts by the first values.
 
 The method is chosen from the dimension d, the budget and the first values:
 
@@ -24,30 +24,25 @@ The constants were tuned on one half of the suites of ``zotune bench blackbox``.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
-from zotune.descent.filtering import ASKED, filtering
-from zotune.descent.gradients import Measured
-from zotune.descent.local import FRUGAL, local
-from zotune.descent.looking import is_noisy, look
-from zotune.descent.newton import newton
-from zotune.descent.noise import FEWEST, FEWEST_LOOKS, RANKED, look_at_noise, race
-from zotune.descent.oracle import Oracle, Points, Spent, Stage, Vector
-from zotune.descent.smoothing import smoothing
-from zotune.descent.subspace import subspace
-from zotune.descent.units import Units
+from zotune.methods import AUTO, register
+from zotune.methods.parts.comparing import THREE, TWO, reserved
+from zotune.methods.parts.filtering import ASKED, filtering
+from zotune.methods.parts.gradients import Measured
+from zotune.methods.parts.local import FRUGAL, local
+from zotune.methods.parts.looking import is_noisy, look
+from zotune.methods.parts.newton import newton
+from zotune.methods.parts.noise import FEWEST_LOOKS, look_at_noise, race
+from zotune.methods.parts.oracle import Oracle, Spent, Stage, Vector
+from zotune.methods.parts.smoothing import smoothing
+from zotune.methods.parts.subspace import Q, subspace
+from zotune.methods.parts.units import in_units
+from zotune.methods.start import Start
 
-VERSION = 6
-"""Version of the sequence of points. Raise it with every change to that sequence: values recorded
-for one version cannot be replayed by another."""
-STARTS = 3
-"""Attempts to evaluate the start before the run fails."""
 SEVERAL = 5
 """Number of full blocks below which the descent works in random subspaces."""
-Q = 16
-"""Directions of such a subspace."""
 NEWTON, BFGS = 5, 0.6
 """Newton's method follows BFGS up to this dimension; BFGS then gets this share of the budget."""
 SHARE, AGAIN = 0.75, 0.75
@@ -58,99 +53,33 @@ FILTER = 0.75
 """Share of the remaining budget for differences under mild noise; smoothing gets the rest."""
 LARGER, LOUD = 3, 0.3
 """Factor by which the population grows if the noise exceeds this share of the spread."""
-RESERVE, COMPARED = 0.1, 3 * (RANKED + 1)
-"""Share of the budget reserved to compare a noisy result with the start, and the least number of
-evaluations: enough to rank three points with certainty if one evaluation of each fails."""
-TWO, THREE = 2 * FEWEST, 3 * FEWEST
-"""Evaluations that comparing two or three points needs; a small budget reserves a quarter of it, or
-one of these."""
 WORTH = 1 + 2 * FEWEST_LOOKS + ASKED + TWO
 """Cost of one step under noise, without its differences; with less left, noise is not tested."""
 
 
-class Descent:
-    """Minimise by asking for points and being told their values.
+@register(AUTO, formula="one of the others, or several in turn", version=7)
+def auto(start: Start) -> Stage[str]:
+    """Chooses by dimension, budget and first values: quasi-Newton, subspaces, smoothing, …"""
+    yield from in_units(lambda inner: Automatic(inner).run(), start)
+    return ""
+
+
+class Automatic:
+    """The choice among the parts, and what they hand one another.
 
     Args:
-        x0: the start, (d,).
-        budget: number of evaluations, never exceeded.
-        bounds: lower and upper bounds; all evaluated points are inside.
-        scale: how far coordinates are expected to move; default: 1, or their size at the start.
-            If bounds are far narrower, their width is the unit of the coordinate.
-        seed: seed of the random directions, any integer.
-
-    >>> d = Descent(np.ones(3), budget=200)
-    >>> while not d.done:
-    ...     d.tell([float(x @ x) for x in d.ask()])
-    >>> d.best < 1e-10
-    True
+        start: where the run starts; its bounds have comparable widths.
     """
 
-    def __init__(
-        self,
-        x0: Any,
-        budget: int,
-        bounds: tuple[Vector, Vector] | None = None,
-        *,
-        scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        x = np.array(x0, dtype=np.float64)
-        self._units = Units.of(x, bounds) if scale is None else None
-        if self._units is not None:
-            x, bounds = np.zeros_like(x), self._units.box
-        self.oracle = Oracle(x, budget, bounds)
-        self.rng = np.random.default_rng(seed % 2**64)
-        self.scale = scale
-        self.chosen: dict[str, str] = {}
-        """The chosen methods, and why."""
-        self._origin = x
-        self._points: Points | None = None
-        self._stages = self._run(self.oracle.inside(x))
-        self._advance(None)
+    def __init__(self, start: Start) -> None:
+        self.start, self.oracle, self.rng = start, Oracle(start), start.rng()
+        self._origin, self.restarts = start.x, 0
 
-    @property
-    def done(self) -> bool:
-        """Whether no more points are asked for."""
-        return self._points is None
-
-    @property
-    def x(self) -> Vector:
-        """The best point; for a noisy function the current answer."""
-        x = self.oracle.best_x if self.oracle.answer is None else self.oracle.answer[0]
-        return x if self._units is None else self._units.outside(x)
-
-    @property
-    def best(self) -> float:
-        """The value at ``x``: the lowest one; for a noisy function an estimate."""
-        return self.oracle.best if self.oracle.answer is None else self.oracle.answer[1]
-
-    def ask(self) -> Points:
-        """Points that can be evaluated in parallel, (n, d)."""
-        assert self._points is not None  # not done
-        return self._points if self._units is None else self._units.outside(self._points)
-
-    def tell(self, values: Any) -> None:
-        """Pass the values of the points of the last ``ask``, in order."""
-        self._advance(np.asarray(values, dtype=np.float64))
-
-    @np.errstate(over="ignore", invalid="ignore")  # values may be infinite or close to it
-    def _advance(self, values: Vector | None) -> None:
-        try:
-            self._points = next(self._stages) if values is None else self._stages.send(values)
-        except (StopIteration, Spent):
-            self._points = None
-
-    def _run(self, x: Vector) -> Stage[None]:
+    def run(self) -> Stage[None]:
         """The whole run: choose the method by the budget and the first values."""
-        o, rng = self.oracle, self.rng
-        f = yield from o.value(x)
-        for _ in range(STARTS - 1):  # a simulator that fails now and then may do so here
-            if np.isfinite(f) or not o.left:
-                break
-            f = yield from o.value(x)
-        reach = np.maximum(np.abs(x), self.scale or 1.0)
-        self._origin = end = x
+        o, rng, x, f = self.oracle, self.rng, self.start.x, self.start.value
+        reach = self.start.reach
+        end = x
         blocks = o.left / (o.dim + 1)
         if blocks < SEVERAL:
             self._choose("subspaces", f"the budget covers {blocks:.2g} full blocks")
@@ -185,17 +114,18 @@ class Descent:
         o = self.oracle
         m, rough = yield from look(o, x, f, reach, self.rng)
         if rough is None:
-            self._choose("quasi-Newton", f"the budget covers {o.budget // (o.dim + 1)} full blocks")
+            self._choose("quasi-newton", f"the budget covers {o.budget // (o.dim + 1)} full blocks")
         elif rough.is_rugged:
             self._choose("smoothing", f"small and large differences disagree ({rough})")
             x, f = yield from self._wider(x, reach, SHARE)
             m = None
         else:
-            self._choose("quasi-Newton", f"small and large differences agree ({rough})")
+            self._choose("quasi-newton", f"small and large differences agree ({rough})")
         with suppress(Spent):
             x, f = yield from self._local(x, f, reach, m)
             while o.repeats or not o.is_noisy:
-                self.chosen["restarts"] = str(int(self.chosen.get("restarts", "0")) + 1)
+                self.restarts += 1
+                self.start.choose("restarts", self.restarts, "a descent had converged")
                 x, f = yield from self._wider(x, reach, AGAIN)
                 x, f = yield from self._local(x, f, reach)
         return x, f
@@ -226,13 +156,13 @@ class Descent:
         o = self.oracle
         o.answer = x, f
         noise = yield from look_at_noise(o, x, sigma * reach, self.rng)
-        self.chosen["noise"] = str(noise)
+        self.start.choose("noise", f"{noise.deviation:.2g}", str(noise))
         o.best, o.best_x, o.noise = np.inf, x, noise.deviation
         if noise.repeats:
             o.repeats, o.noise = True, 0.0
             yield from self._repeating(x, reach)
             return
-        reserve = max(int(RESERVE * o.left), min(COMPARED, max(o.left // 4, TWO)))
+        reserve = reserved(o)
         usual = 4 + int(3 * np.log(o.dim))
         f, known = noise.center, np.inf
         if noise.share < MILD:
@@ -249,7 +179,8 @@ class Descent:
             o, x, sigma, reach, self.rng, spend=spend, until=0, population=n, known=known
         )
         point, f, deviation = yield from race(o, [self._origin, x, end])
-        o.answer, self.chosen["noise"] = (point, f), noise.at_the_end(deviation)
+        o.answer = point, f
+        self.start.choose("noise", f"{deviation:.2g}", noise.at_the_end(deviation))
 
     def _repeating(self, x: Vector, reach: Vector) -> Stage[None]:
         """The deterministic descent with doubtful values evaluated again."""
@@ -259,4 +190,4 @@ class Descent:
         yield from self._descend(o.best_x, o.best, reach)
 
     def _choose(self, method: str, why: str) -> None:
-        self.chosen |= {"method": method, "why": why}
+        self.start.choose("method", method, why)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, central, forward, other_side, telling
-from zotune.descent.local import COARSE, FRUGAL, sized
-from zotune.descent.noise import finds_rounding
-from zotune.descent.oracle import Oracle, Stage, Vector
-from zotune.descent.ruggedness import Rough, ruggedness
+from zotune.methods.parts.gradients import Measured, central, forward, other_side, telling
+from zotune.methods.parts.local import COARSE, FRUGAL, sized
+from zotune.methods.parts.noise import finds_rounding
+from zotune.methods.parts.oracle import Oracle, Stage, Vector
+from zotune.methods.parts.ruggedness import Rough, ruggedness
 
 COORDINATES, FEWER, FEWEST = 10, 5, 2
 """Number of coordinates that are measured: normally; for a small budget; and the least, below which

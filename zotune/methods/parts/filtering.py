@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.gradients import Measured, central, forward
-from zotune.descent.linesearch import Accepted, search
-from zotune.descent.local import Memory, diagonal_of, typical
-from zotune.descent.noise import succeeded
-from zotune.descent.oracle import Mask, Oracle, Stage, Vector
+from zotune.methods.parts.gradients import Measured, central, forward
+from zotune.methods.parts.linesearch import Accepted, search
+from zotune.methods.parts.local import Memory, diagonal_of, typical
+from zotune.methods.parts.noise import succeeded
+from zotune.methods.parts.oracle import Mask, Oracle, Stage, Vector
 
 WIDE, FAR, CAP = 10.0, 0.1, 0.5
 """c above; the first and the largest radius, as shares of the reach."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from zotune.descent.noise import COSTS, differs, falls_short, finds_rounding
-from zotune.descent.oracle import Oracle, Stage, Vector
+from zotune.methods.parts.noise import COSTS, differs, falls_short, finds_rounding
+from zotune.methods.parts.oracle import Oracle, Stage, Vector
 
 FINE, COARSE = 1e-6, 1e-2
 """Radius of differences relative to the size of a coordinate; its maximum if values are rounded."""
+Q = 16
+"""Directions of a subspace."""
 WORTH = 5
 """Rounding is measured if the remaining budget is at least this many times its cost."""
 

@@ -1,0 +1,1 @@
+"""The parts that methods for vectors are made of: differences, line searches, noise, the box."""
