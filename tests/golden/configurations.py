@@ -111,12 +111,18 @@ def weights_cases(count: int = 70) -> Iterator[dict[str, Any]]:
         }
 
 
+def charged_cases() -> Iterator[dict[str, Any]]:
+    """The runs on plain functions, not declared cheap: every call is charged."""
+    return (case | {"cheap": False} for case in vector_cases() if case["target"] in PLAIN)
+
+
 def vector_digest(case: dict[str, Any]) -> str:
-    """What a run over vectors does."""
+    """What a run over vectors does; plain functions are declared cheap unless the case says no."""
     settings = dict(case)
     name, dim = settings.pop("target"), settings.pop("dim")
+    cheap = settings.pop("cheap", True)
     if name in PLAIN:
-        target: Any = zotune.objective(PLAIN[name], dim, start=[1.0] * dim)
+        target: Any = zotune.objective(PLAIN[name], dim, start=[1.0] * dim, cheap=cheap)
     else:
         options: dict[str, Any] = {"name": name, "dim": dim}
         if name == "stochastic":
@@ -161,6 +167,7 @@ def digests() -> dict[str, list[str]]:
     torch.set_num_threads(1)
     return {
         "vectors": [vector_digest(case) for case in vector_cases()],
+        "charged": [vector_digest(case) for case in charged_cases()],
         "weights": [weights_digest(case) for case in weights_cases()],
     }
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.golden.configurations import (
     RECORDED,
+    charged_cases,
     machine,
     vector_cases,
     vector_digest,
@@ -25,7 +26,11 @@ pytestmark = [
 ]
 
 
-CASES = {"vectors": (vector_cases, vector_digest), "weights": (weights_cases, weights_digest)}
+CASES = {
+    "vectors": (vector_cases, vector_digest),
+    "charged": (charged_cases, vector_digest),
+    "weights": (weights_cases, weights_digest),
+}
 
 
 @pytest.mark.parametrize("world", sorted(CASES))
