@@ -44,8 +44,8 @@ def counting_bowl() -> CountingBowl:
 
 @pytest.fixture
 def bowl() -> zotune.Objective:
-    """The function of ``CountingBowl`` in ten dimensions, its smoothness known."""
-    return zotune.objective(CountingBowl(), dim=10, L=3.0, name="bowl")
+    """The function of ``CountingBowl`` in ten dimensions, its smoothness known, declared cheap."""
+    return zotune.objective(CountingBowl(), dim=10, L=3.0, cheap=True, name="bowl")
 
 
 QUIET = {

@@ -833,7 +833,8 @@ def test_an_estimator_of_the_user_s_says_what_is_chosen_for_it() -> None:
 def test_whatever_is_given_a_run_keeps_its_budget(settings: dict[str, Any], budget: int) -> None:
     run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0, 3.0], budget=budget, **settings)
     assert 0 < run.spent <= budget
-    assert run.chosen.keys() <= {"estimator", "q", "update", "step"} or run.config.method == "auto"
+    named = {"estimator", "q", "update", "step", "repeats"}
+    assert run.chosen.keys() <= named or run.config.method == "auto"
 
 
 def test_a_trial_says_in_every_row_what_was_chosen() -> None:

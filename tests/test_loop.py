@@ -24,12 +24,14 @@ def loop_of(objective: zotune.Objective, x0: Any = None, **settings: Any) -> Loo
 
 def test_a_step_is_x_minus_eta_times_the_estimate() -> None:
     slope = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
-    linear = zotune.objective(lambda x: slope @ x, 3)
-    loop = loop_of(linear, estimator="align", q=3, step="constant", eta=0.5, budget=3)
-    after = loop.step(loop.init())
-    assert torch.allclose(after.x[0], -0.5 * slope, atol=1e-8)
-    assert after.steps == 1
-    assert (after.ledger.queries, after.ledger.evaluations) == (3, 4)
+    for cheap in (True, False):
+        linear = zotune.objective(lambda x: slope @ x, 3, cheap=cheap)
+        loop = loop_of(linear, estimator="align", q=3, step="constant", eta=0.5, budget=3)
+        after = loop.step(loop.init())
+        assert torch.allclose(after.x[0], -0.5 * slope, atol=1e-8)
+        assert after.steps == 1
+        repeated = 0 if cheap else 1  # the start, to see noise
+        assert (after.ledger.queries, after.ledger.evaluations) == (3, 4 + repeated)
 
 
 def test_the_last_block_shrinks_and_its_step_with_it() -> None:
@@ -117,7 +119,7 @@ def test_a_step_that_fails_between_two_points_of_the_curve_is_evaluated_once() -
 class Walled(zotune.Objective):
     """A bowl with a wall before its middle, finite again for an x that is lost."""
 
-    L = 2.0
+    L, cheap = 2.0, True
 
     def __init__(self, dim: int = 3, *, pure: bool) -> None:
         super().__init__("walled", dim)

@@ -124,7 +124,7 @@ class Config(BaseModel):
     L: float | None = Field(None, gt=0)
     """Smoothness for the theory step; None: the problem's, or estimated."""
     budget: int = Field(ge=1)
-    """What may be spent; never overspent."""
+    """What each replicate may spend; never overspent."""
     count: str = EVALUATIONS
     """What the budget limits: evaluations or directions."""
     replicates: int = Field(1, ge=1)
@@ -379,7 +379,7 @@ _ELSEWHERE |= {
 }
 _ELSEWHERE |= {
     key: f" of a run; it is one of zotune.objective(fn, dim, {key}=…)"
-    for key in ("batched", "dtype", "device", "optimum", "start")
+    for key in ("batched", "cheap", "dtype", "device", "optimum", "start")
 }
 """Names of settings in other libraries, with hints for error messages."""
 _OF_MINIMIZE = (

@@ -70,10 +70,13 @@ def loop_of(
     difference: str,
     *,
     fn: CountingBowl | None = None,
+    cheap: bool = True,
     dtype: torch.dtype = torch.float64,
     **settings: Any,
 ) -> Loop:
-    objective = zotune.objective(fn or CountingBowl(), DIM, L=3.0, dtype=dtype, device=chosen())
+    objective = zotune.objective(
+        fn or CountingBowl(), DIM, L=3.0, cheap=cheap, dtype=dtype, device=chosen()
+    )
     settings = {"q": 3, "budget": 40, "step": "constant", "eta": 0.01} | settings
     config = parse_config(
         {
@@ -100,14 +103,19 @@ def test_it_tells_its_formula_and_claims_only_what_is_tested(estimator: Estimato
 def test_it_calls_the_function_as_often_as_declared_and_never_overspends(
     estimator: Estimator, kind: Directions, difference: str, count: str
 ) -> None:
-    fn = CountingBowl()
-    loop = loop_of(estimator, kind, difference, fn=fn, replicates=2, count=count)
-    state = loop.advance(loop.init())
-    ledger = state.ledger
-    assert fn.calls == 2 * (ledger.evaluations + ledger.monitored)
-    assert 38 < loop.spent(state) <= 40
-    declared = sum(DIFFERENCES[difference].evaluations(q) for q in block_sizes(ledger.queries))
-    assert ledger.evaluations == declared
+    for cheap in (True, False):
+        fn = CountingBowl()
+        told = {"replicates": 2, "count": count, "cheap": cheap}
+        loop = loop_of(estimator, kind, difference, fn=fn, **told)
+        state = loop.advance(loop.init())
+        ledger = state.ledger
+        assert fn.calls == 2 * (ledger.evaluations + ledger.monitored)
+        assert 38 < loop.spent(state) <= 40
+        declared = sum(DIFFERENCES[difference].evaluations(q) for q in block_sizes(ledger.queries))
+        # charged: the start, unless the first step asks for it, its repetition, and the last point
+        also = 0 if cheap else 3 - DIFFERENCES[difference].per_step
+        assert ledger.evaluations == declared + also
+        assert (ledger.monitored > 0) == cheap
 
 
 def block_sizes(queries: int, q: int = 3) -> list[int]:

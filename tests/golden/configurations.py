@@ -114,6 +114,11 @@ def weights_cases(count: int = 70) -> Iterator[dict[str, Any]]:
         }
 
 
+def charged_cases() -> Iterator[dict[str, Any]]:
+    """The runs on plain functions, not declared cheap: every call is charged."""
+    return (case | {"cheap": False} for case in vector_cases() if case["target"] in PLAIN)
+
+
 def automatic_cases(count: int = 160) -> Iterator[dict[str, Any]]:
     """Random functions and budgets for the automatic method: smooth, rugged, noisy, with bounds."""
     draw = random.Random(3)
@@ -241,11 +246,12 @@ def _end(run: zotune.Run) -> list[Any]:
 
 
 def vector_digest(case: dict[str, Any]) -> str:
-    """What a run over vectors does."""
+    """What a run over vectors does; plain functions are declared cheap unless the case says no."""
     settings = dict(case)
     name, dim = settings.pop("target"), settings.pop("dim")
+    cheap = settings.pop("cheap", True)
     if name in PLAIN:
-        target: Any = zotune.objective(PLAIN[name], dim, start=[1.0] * dim)
+        target: Any = zotune.objective(PLAIN[name], dim, start=[1.0] * dim, cheap=cheap)
     else:
         options: dict[str, Any] = {"name": name, "dim": dim}
         if name == "stochastic":
@@ -285,6 +291,7 @@ def _digest(found: list[Any]) -> str:
 
 WORLDS: dict[str, tuple[Callable[[], Iterator[dict[str, Any]]], Callable[..., str]]] = {
     "vectors": (vector_cases, vector_digest),
+    "charged": (charged_cases, vector_digest),
     "weights": (weights_cases, weights_digest),
     "automatic": (automatic_cases, automatic_digest),
     "searched": (searched_cases, vector_digest),

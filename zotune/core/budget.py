@@ -74,11 +74,28 @@ class Budget:
         """The spent budget."""
         return ledger.spent(self.count)
 
-    def block(self, ledger: Ledger, q: int) -> int:
-        """The size of the next block: q, or as many as the remaining budget covers, maybe 0."""
-        left = self.limit - self.spent(ledger)
-        most = left if self.count == DIRECTIONS else self.difference.affordable(left)
-        return max(0, min(q, most))
+    def left(self, ledger: Ledger) -> int:
+        """The remaining budget."""
+        return self.limit - self.spent(ledger)
+
+    def block(self, ledger: Ledger, q: int, *, kept: int = 0, known: bool = False) -> int:
+        """The size of the next block: q, or as many as the remaining budget covers, maybe 0.
+
+        Args:
+            ledger: what has been spent.
+            q: the size that is wanted.
+            kept: what has to remain after the block.
+            known: whether f(x) is known already, so that it is not charged again.
+        """
+        left = self.left(ledger) - kept
+        if self.count == DIRECTIONS:
+            return max(0, min(q, left))
+        saved = self.difference.per_step if known else 0
+        return max(0, min(q, self.difference.affordable(left + saved)))
+
+    def buys_value(self, ledger: Ledger, *, kept: int = 0) -> bool:
+        """Whether one more value of f is within the budget; it is no direction."""
+        return self.count == DIRECTIONS or self.left(ledger) > kept
 
     def require(self, needed: int, what: str) -> None:
         """Raise an error if the budget does not cover the beginning of a run."""

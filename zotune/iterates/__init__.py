@@ -120,6 +120,8 @@ class Iterate(Protocol):
     """The dtype in which c is computed from v."""
     sees_loss: bool
     """Whether a step's first value is the loss at x."""
+    charges_looks: bool
+    """Whether looking at the loss is charged; curves are then made of values that were charged."""
     looks_on_grid: bool
     """Whether the loss is evaluated for every point of a curve, or only for reports."""
     takes_points: bool
@@ -204,7 +206,7 @@ class Iterate(Protocol):
         return state
 
     def look(self, state: LaneState) -> Request | None:
-        """A request for the uncharged loss; None if no replicate is running."""
+        """A request for the loss, charged or not; None if no replicate is running."""
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:
         """Further values of a curve point, beside loss, best loss and divergence."""

@@ -45,6 +45,7 @@ class Vectors(Iterate):
         self.dim, self.dtype, self.device = objective.dim, objective.dtype, objective.device
         self.minimum, self.gamma = objective.minimum, objective.gamma
         self.stochastic, self.pure = objective.stochastic, objective.pure
+        self.charges_looks = objective.charges_looks
         self.coefficient_dtype, self.value_dtype = objective.dtype, objective.value_dtype
         self.prober = Prober(config, objective)
         self.difference, self.directions = self.prober.difference, self.prober.directions
@@ -223,12 +224,14 @@ class Vectors(Iterate):
         if not bool(alive.any()):
             return None
         if not self.stochastic:
-            return Request(
-                lambda: Answer(self._losses(state, alive)),
-                lambda: state.x[:, None],
-                charged=False,
-                parts=lambda: self._look_in_parts(state),
-            )
+            charged = self.charges_looks
+
+            def evaluate() -> Answer:
+                losses = self._losses(state, alive)
+                return Answer(losses[:, None] if charged else losses)
+
+            parts = partial(self._look_in_parts, state)
+            return Request(evaluate, lambda: state.x[:, None], charged, parts)
         both = partial(self._look_at_both, state, alive)
         return Request(both, charged=False, parts=lambda: one_part(both))
 
@@ -239,7 +242,7 @@ class Vectors(Iterate):
             (self.replicates, 1),
             lambda at: state.x[at.rows, None],
             lambda at, points: self.losses(points[:, 0])[:, None],
-            looks=True,
+            looks=not self.charges_looks,
         )
 
     def observed(self, state: LaneState, gradient: Tensor | None) -> dict[str, Tensor]:

@@ -70,7 +70,7 @@ class Weights(Iterate):
 
     looks_on_grid = False
     takes_points = False
-    stochastic, pure, sees_loss = True, False, False
+    stochastic, pure, sees_loss, charges_looks = True, False, False, False
     smoothness: float | None = None
     minimum: float | None = None
     gamma: float | None = None

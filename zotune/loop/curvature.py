@@ -40,8 +40,10 @@ class Curvature:
     """The estimate of L, (replicates,)."""
     trace: Tensor
     """tr H, (replicates,)."""
+    around: Tensor
+    """The points that were probed around, (replicates, d)."""
     center: Tensor
-    """f at the points themselves, (replicates,)."""
+    """f at these points, (replicates,)."""
     bend: Tensor
     """Mean absolute second difference, (replicates,); noise of this size hides the curvature."""
     slope: Tensor
@@ -96,6 +98,7 @@ def estimate_curvature(
     return Curvature(
         smoothness=largest / square / block.dim,
         trace=bend.mean(-1) / square,
+        around=x,
         center=center[:, 0],
         bend=bend.abs().mean(-1),
         slope=steepness,

@@ -15,7 +15,7 @@ from torch import Tensor
 from zotune.blocks import Block
 from zotune.blocksizes import Last
 from zotune.config import Config
-from zotune.core.budget import DIRECTIONS, Budget
+from zotune.core.budget import DIRECTIONS, EVALUATIONS, Budget
 from zotune.core.curve import Observation
 from zotune.core.grid import budget_grid, crosses, next_point
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING
@@ -25,12 +25,12 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.iterates.vectors import finite
-from zotune.loop.checks import Checks
+from zotune.loop.checks import REPEATS, Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
-from zotune.loop.recording import Recorder
-from zotune.loop.searching import CENTER, STEP_MEMORY, ProbedStep, Searcher
+from zotune.loop.recording import CENTER, Recorder
+from zotune.loop.searching import STEP_MEMORY, ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
 from zotune.methods import Choice
 
@@ -60,10 +60,7 @@ class Lane(ProgramLane):
         self.rule = self.size.rule
         self.searcher = Searcher(self.size, self.motion)
         self.searches = self.searcher.tries
-        self.budget.require(
-            self._cost(self.blocks.next(0, None)),
-            f"one step ({config.difference} with q={config.q})",
-        )
+        self._require_a_step()
         self.grid = budget_grid(config.budget, config.points)
         self.estimates, self.needs_smoothness = self.size.estimates, self.rule.needs_smoothness
         self.takes_points = iterate.takes_points
@@ -71,12 +68,14 @@ class Lane(ProgramLane):
         self.checks = Checks(config, iterate, self.recorder)
 
     def chosen(self, state: LaneState) -> tuple[Choice, ...]:
-        """Empty: the configuration leaves nothing to be chosen during the run."""
-        return ()
+        """How often a known point was evaluated again; nothing else is left to be chosen."""
+        many = int(state.memory.get(REPEATS, 0))
+        why = "evaluations at the start, to see whether the function is noisy"
+        return (Choice("repeats", str(many), why),) if many else ()
 
     def limit_to(self, limit: int) -> None:
         """End when ``limit`` is spent instead of at the configuration's budget."""
-        self.budget = self.size.budget = replace(self.budget, limit=limit)
+        self.budget = self.size.budget = self.checks.budget = replace(self.budget, limit=limit)
 
     def begin(self) -> Program[LaneState]:
         """The initial state. Evaluates the loss at the start, and estimates L if it is needed."""
@@ -84,16 +83,14 @@ class Lane(ProgramLane):
         unknown = torch.full((it.replicates,), torch.nan, dtype=it.value_dtype, device=it.device)
         slots = it.new_slots(self.motion.slots)
         state = LaneState.at_start(it.begin(), unknown, slots=slots)
-        request = self.iterate.look(state)
-        assert request is not None  # all replicates run
-        answer = yield request
-        loss = answer.values
+        state, loss, _ = yield from self.recorder.looking(state)
         if not bool(loss.isfinite().all()):
             raise ObjectiveError(self.iterate.start_error(loss))
-        state = self.recorder.looked(state, answer).but(loss=loss, start_loss=loss, best_loss=loss)
+        state = state.but(loss=loss, start_loss=loss, best_loss=loss)
         state = state.but(best_x=self.iterate.best_at(state, loss.isfinite()))
-        if not self.iterate.looks_on_grid:
-            state = self.recorder.recorded(state, self.recorder.observation(state))
+        if it.charges_looks or not it.looks_on_grid:  # the curve begins at nothing spent
+            seen = self.recorder.observation(state.but(ledger=replace(state.ledger, evaluations=0)))
+            state = self.recorder.recorded(state, seen)
         return (yield from self.adopting(state))
 
     @gradient_free
@@ -155,11 +152,27 @@ class Lane(ProgramLane):
         else:
             q = self.blocks.next(state.steps, None)
         if not self.searches:
-            return self.budget.block(state.ledger, q)
+            known = CENTER in state.memory
+            return self.budget.block(state.ledger, q, kept=self._kept, known=known)
         left = self.budget.limit - self.spent(state)
         while q and self._cost(q, known=CENTER in state.memory) > left:
             q = min(q - 1, left)
         return q
+
+    @property
+    def _kept(self) -> int:
+        """What steps leave of the budget for the value of the last point, where that is charged."""
+        charged = self.iterate.charges_looks and self.config.count == EVALUATIONS
+        return int(charged and not self.searches)
+
+    def _require_a_step(self) -> None:
+        """Raise an error if the budget does not cover the first step."""
+        needed = self._cost(self.blocks.next(0, None)) + self._kept
+        if self.iterate.charges_looks and self.config.count == EVALUATIONS:
+            needed += 1 - self.iterate.difference.per_step  # f at the start, if no step asks for it
+        also = " and the values before and after it" if self.iterate.charges_looks else ""
+        what = f"one step ({self.config.difference} with q={self.config.q}){also}"
+        self.budget.require(needed, what)
 
     def _cost(self, q: int, *, known: bool = False) -> int:
         """The least that a step costs; f(x) is not charged again if it is ``known``.
@@ -190,27 +203,25 @@ class Lane(ProgramLane):
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
 
-        state = self.iterate.saw(state, values)
+        state, here = self.iterate.saw(state, values), self._loss_by(state, values)
         if self.recorder.remembers_best:
             state = self.recorder.with_best(state, block, values)
         if records:
-            loss = values[:, 0] if self.iterate.sees_loss else state.memory.get(CENTER)
-            state, seen = yield from self.recorder.observed(
-                state, loss, answer.gradient, look=self.iterate.looks_on_grid
-            )
+            look = self.iterate.looks_on_grid and not self.iterate.charges_looks
+            state, seen = yield from self.recorder.observed(state, here, answer.gradient, look=look)
             seen = self.recorder.diagnosed(state, seen, block, values, v, c, ended=ended)
             state = self.recorder.recorded(state, seen)
-            if not state.steps and failed is None and not (self.estimates or self.searches):
-                state = yield from self.checks.noise(state, first, v)
-        elif self.iterate.sees_loss:
-            last = values.select(1, 0)
+        elif here is not None:
             state = state.but(
-                loss=last if failed is None else torch.where(failed, state.loss, last)
+                loss=here if failed is None else torch.where(failed, state.loss, here)
             )
         state = self.iterate.averaged(state, lambda: self.rule.weight(view.step, block.q))
         evaluations = self.iterate.difference.evaluations(block.q)
         evaluations -= self.iterate.difference.per_step if known else 0
         state = state.but(ledger=state.ledger.charge(block.q, evaluations))
+        checks = records or self.iterate.charges_looks
+        if checks and not (state.steps or self.estimates or self.searches) and failed is None:
+            state = yield from self.checks.noise(state, first, v)
         if self.blocks.sees_values and not ended:
             state = self._with_next_q(state, view, block, v, c)
         if not ended:
@@ -243,7 +254,34 @@ class Lane(ProgramLane):
         size = torch.tensor(self.blocks.next(view.step + 1, last))
         return state.but(memory={**state.memory, NEXT_Q: size})
 
+    def _loss_by(self, state: LaneState, values: Tensor) -> Tensor | None:
+        """f(x) by the values of a step; None if they do not include it.
+
+        If every evaluation is charged, and the step has central differences, it is the mean of the
+        values on both sides, which differs from f(x) by curvature times mu². It is at least their
+        lowest, so that it never is the best loss.
+        """
+        if self.iterate.sees_loss:
+            return values.select(1, 0)
+        if CENTER in state.memory:
+            return state.memory[CENTER]
+        if not self.iterate.charges_looks:
+            return None
+        mean = torch.maximum(values.mean(-1), values.amin(-1))
+        return torch.where(mean.isfinite(), mean, state.loss)
+
     def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
+        """The state after the move; f(x) is no longer known, unless x stays or was a trial."""
+        known = state.memory.get(CENTER)
+        if self.iterate.charges_looks and self.iterate.sees_loss:
+            known = step.values.select(1, 0)
+            state = state.but(memory={**state.memory, CENTER: known})
+        after = yield from self._going(state, step)
+        if known is None or after.memory.get(CENTER) is not known or torch.equal(after.x, state.x):
+            return after
+        return after.but(memory={k: v for k, v in after.memory.items() if k != CENTER})
+
+    def _going(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule; x stays if no trial step was accepted."""
         if self.rule.entry.search is not None:
             return (yield from self.searcher.moved(state, step))
@@ -254,10 +292,20 @@ class Lane(ProgramLane):
 
     def stopping(self, state: LaneState) -> Program[LaneState]:
         """Record the last point of the curve; its loss is evaluated if it is not known."""
+        if self.iterate.charges_looks:
+            return (yield from self._ended(state))
         looked = self.iterate.looks_on_grid or state.lost or state.looked == self.spent(state)
         if state.curve.last_spent == self.spent(state) and looked:
             return state
         state, seen = yield from self.recorder.observed(state, look=True, ends=True)
+        return self.recorder.recorded(state, seen)
+
+    def _ended(self, state: LaneState) -> Program[LaneState]:
+        """The same where looking is charged: the budget has one evaluation left for it."""
+        if state.curve.last_spent == self.spent(state):
+            return state
+        loss, buys = state.memory.get(CENTER), self.budget.buys_value(state.ledger)
+        state, seen = yield from self.recorder.observed(state, loss, look=buys, ends=True)
         return self.recorder.recorded(state, seen)
 
     def _walked(self, state: LaneState, goal: int) -> LaneState | None:
@@ -319,8 +367,11 @@ class Lane(ProgramLane):
         return self.evaluator.run(self.reporting, state)
 
     def reporting(self, state: LaneState) -> Program[tuple[LaneState, Observation]]:
-        """The program of ``report``."""
+        """The program of ``report``. If looking is charged, the row has the last known loss."""
         self.iterate.require_at(state)
+        if self.iterate.charges_looks:
+            ended = state.curve.last_spent == self.spent(state)
+            return state, state.curve[-1] if ended else self.recorder.observation(state)
         if self.iterate.looks_on_grid:
             if state.curve.last_spent == self.spent(state):
                 return state, state.curve[-1]

@@ -12,6 +12,10 @@ from zotune.core.curve import Observation
 from zotune.core.state import LaneState
 from zotune.iterates import Answer, Iterate, Program
 from zotune.iterates.vectors import finite
+from zotune.loop.divergence import counted
+
+CENTER = "center"
+"""Key in a state's memory: f(x), if it is known already."""
 
 
 class Recorder:
@@ -45,16 +49,26 @@ class Recorder:
         decide, because a run must not depend on when it is observed.
         """
         if loss is None and look:
-            request = self.iterate.look(state)
-            if request is None:
-                loss = torch.full_like(state.loss, torch.nan)
-            else:
-                answer = yield request
-                state, loss = self.looked(state, answer), answer.values
-                gradient = answer.gradient if gradient is None else gradient
+            state, loss, found = yield from self.looking(state)
+            gradient = found if gradient is None else gradient
         if loss is not None:
             state = self._with_loss(state, loss, ends=ends)
         return state, self.observation(state, gradient)
+
+    def looking(self, state: LaneState) -> Program[tuple[LaneState, Tensor, Tensor | None]]:
+        """The state after looking at the loss, the loss, and ∇f if it was computed with it.
+
+        A look that is charged is an evaluation like others, and the next step need not repeat it.
+        """
+        request = self.iterate.look(state)
+        if request is None:
+            return state, torch.full_like(state.loss, torch.nan), None
+        answer = yield request
+        if not request.charged:
+            return self.looked(state, answer), answer.values, answer.gradient
+        loss = answer.values[:, 0]
+        memory = {**counted(state, answer.values).memory, CENTER: loss}
+        return state.but(ledger=state.ledger.charge(0, 1), memory=memory), loss, None
 
     def looked(self, state: LaneState, answer: Answer) -> LaneState:
         """The state with an uncharged evaluation counted."""

@@ -13,12 +13,13 @@ from zotune.blocks import Block
 from zotune.core.state import LaneState
 from zotune.iterates import Iterate, Program, View
 from zotune.loop.divergence import counted
+from zotune.loop.recording import CENTER
 from zotune.loop.stepsize import StepSize
 from zotune.steps import Line, Search
 from zotune.updates.motion import Motion
 
-STEP_MEMORY, CENTER = "step.", "center"
-"""Keys in a state's memory: prefix of what the step rule remembers; f(x) if it is known already."""
+STEP_MEMORY = "step."
+"""Prefix of the keys in a state's memory for what the step rule remembers."""
 
 
 class ProbedStep(NamedTuple):
@@ -53,7 +54,7 @@ class Searcher:
 
     def adopted(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """The entries of a state's memory that this rule uses, with its initial values."""
-        if self.tries and CENTER in memory:
+        if (self.tries or self.iterate.charges_looks) and CENTER in memory:
             yield CENTER, memory[CENTER]
         for name, first in self.entry.memory.items():
             key = self._prefix + name
@@ -116,6 +117,9 @@ class Searcher:
         try:
             eta = next(search)
             while True:
+                if eta in tried:  # as after a step that was shortened, and then is to be longer
+                    eta = search.send(_finite_or_inf(tried[eta]))
+                    continue
                 if budget.limit - budget.spent(state.ledger) < 1:
                     eta = search.send(inf)
                     continue
@@ -128,7 +132,7 @@ class Searcher:
                     slope[0] /= eta
                 tried[eta] = value
                 state = counted(state, value).but(ledger=state.ledger.charge(1, 1))
-                eta = search.send(float(value) if bool(value.isfinite()) else inf)
+                eta = search.send(_finite_or_inf(value))
         except StopIteration as end:
             chosen = end.value
         return state, chosen, None if chosen is None else tried.get(chosen)
@@ -137,7 +141,8 @@ class Searcher:
         """f(x) on the step's mini-batch; for central differences the mean of their values."""
         if self.iterate.difference.knows_center:
             return values[:, 0]
-        return values.mean(-1) if self.iterate.stochastic else state.loss
+        unknown = self.iterate.charges_looks and CENTER not in state.memory
+        return values.mean(-1) if self.iterate.stochastic or unknown else state.loss
 
     def _with_center(self, state: LaneState, value: Tensor) -> LaneState:
         """The state with f(x) in its memory, unless the next step has another mini-batch."""
@@ -165,3 +170,8 @@ class Searcher:
             if value is not known[name]
         }
         return state.but(memory={**state.memory, **changed})
+
+
+def _finite_or_inf(value: Tensor) -> float:
+    """The value of a trial; inf for one that has failed."""
+    return float(value) if bool(value.isfinite()) else inf

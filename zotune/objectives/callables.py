@@ -277,6 +277,7 @@ def objective(
     start: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
+    cheap: bool = False,
     array: str | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
@@ -296,6 +297,9 @@ def objective(
         failures: exceptions of these types are failed evaluations, like inf.
         metrics: {name: function of one vector}; evaluated without charge at the points of the curve
             and at reports, each with a column in rows, curves, Tune's results and MLflow.
+        cheap: whether ``fn`` may also be called beside the budget, to look at the loss for curves
+            and reports; such calls are counted as ``monitored``. Otherwise it is never called more
+            often than the budget says.
         array: "torch" or "numpy", the argument type of ``fn``; default: its annotation, or
             determined at the first call.
         dtype: dtype of the points, or its name such as "float32"; default: torch.float64.
@@ -337,7 +341,7 @@ def objective(
         array=None if array is None else one_of("array", array, (TORCH, NUMPY)),
     )
     wrapped.L, wrapped.minimum = checked_smoothness(L), optimum
-    wrapped.bounds = bounds
+    wrapped.bounds, wrapped.cheap = bounds, cheap
     wrapped.metrics = {
         key: CallableObjective(
             metric,

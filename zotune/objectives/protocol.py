@@ -40,6 +40,9 @@ class Objective:
     their points, must return new tensors, and may be called more often than is charged, also with
     points that are not finite. They are called in torch's inference mode: no autograd inside, and
     no tensor kept from one call to the next."""
+    cheap: bool = False
+    """Whether curves, reports and checks may evaluate the loss beside the budget, as they do for
+    pure and for stochastic objectives. Otherwise every call of the function is charged."""
     L: float | None = None
     """Lipschitz constant of the gradient."""
     gamma: float | None = None
@@ -62,6 +65,11 @@ class Objective:
     def draws_batches(self) -> bool:
         """Whether each step has another mini-batch."""
         return self.stochastic
+
+    @property
+    def charges_looks(self) -> bool:
+        """Whether looking at the loss is charged like every other evaluation."""
+        return not (self.cheap or self.pure or self.stochastic)
 
     def __init__(
         self,

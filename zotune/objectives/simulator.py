@@ -44,6 +44,7 @@ def simulator(
         dim,
         L=inner.L,
         optimum=inner.minimum,
+        cheap=True,
         start=inner.start(),
         array="torch",
         device=device,

@@ -83,7 +83,8 @@ def minimize(
             ``zotune.objective``), a problem's name or mapping, a ``zotune.factory``, which is
             called in every process that evaluates, or a WeightsObjective, whose module is moved.
         x0: the start, (d,) or (replicates, d); default: the objective's start.
-        budget: the budget, never exceeded, in evaluations, or in directions if ``count`` says so.
+        budget: the budget, in evaluations, or in directions if ``count`` says so. The function is
+            never called more often. Each replicate has its own: ``replicates=3`` spends three.
         data: passed to a plain function, as ``fn(x, data)``, or to a factory.
         bounds: (low, high), numbers or vectors; all evaluated points are inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.

@@ -80,7 +80,7 @@ class Minimizer:
 
     Args:
         x0: the start, (d,).
-        budget: the budget, never exceeded.
+        budget: how many points are asked for at most (directions if ``count`` says so).
         settings: as for ``minimize``; without any, the method is chosen automatically.
 
     >>> import zotune

@@ -1,0 +1,193 @@
+"""A person's function is never called more often than the budget says, counted outside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zotune
+from zotune.blocksizes import BLOCK_SIZES
+from zotune.core.differences import DIFFERENCES
+from zotune.directions import DIRECTIONS
+from zotune.errors import ConfigError
+from zotune.estimators import ESTIMATORS
+from zotune.runs.sources import Source
+from zotune.steps import STEPS
+from zotune.updates import UPDATES
+
+DIM, BUDGET = 4, 61
+SIZES = [1, 2, DIM, "auto", *({"rule": n, "max": DIM} for n in BLOCK_SIZES if n != "fixed")]
+RULES = [(update, step) for update in UPDATES for step in STEPS]
+TOLD = {"theory": {}, "auto": {}}
+"""Step rules that need no eta."""
+
+
+class Counted:
+    """A bent bowl that counts its calls, and remembers where they were and what they gave."""
+
+    def __init__(self) -> None:
+        self.points: list[bytes] = []
+        self.values: list[float] = []
+
+    def __call__(self, x: np.ndarray) -> float:
+        self.points.append((np.asarray(x, dtype=np.float64) + 0.0).tobytes())
+        self.values.append(float(((x - 0.3) ** 2).sum() + (x[0] * x[1]) ** 2))
+        return self.values[-1]
+
+    @property
+    def repeated(self) -> int:
+        """Calls at a point that had been evaluated before."""
+        return sum(many - 1 for many in Counter(self.points).values())
+
+
+def settings(estimator: str, difference: str, sizes: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """Every update with every step, each with the next block size."""
+    for update, step in RULES:
+        told: dict[str, Any] = {"estimator": estimator, "difference": difference}
+        told |= {"update": update, "step": step, "q": next(sizes)}
+        yield told | TOLD.get(step, {"eta": 0.01})
+
+
+def checked(told: dict[str, Any], counted: Counted, run: zotune.Run) -> None:
+    """The calls of a run are those that it says, and are within its budget."""
+    assert len(counted.values) == run.nfev <= run.config.budget, told
+    assert len(counted.values) > run.config.budget - 2 * DIM - 1, told
+    assert {row["monitored"] for row in run.rows} == {0}, told
+    assert run.best_loss == min(counted.values), told
+    if told["update"] != "sign":  # steps of one length come back to where they were
+        assert counted.repeated == int(run.chosen.get("repeats", "0").partition(" ")[0]), told
+
+
+def minimized(told: dict[str, Any], **more: Any) -> None:
+    counted = Counted()
+    try:
+        run = zotune.minimize(counted, [1.0] * DIM, budget=BUDGET, array="numpy", **told, **more)
+    except ConfigError:  # an update without a theory step, a q that is not of the estimator
+        assert not counted.values or "curvature" in told
+        return
+    checked(told, counted, run)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_minimize_calls_no_function_beyond_the_budget(estimator: str, difference: str) -> None:
+    for told in settings(estimator, difference, cycle(SIZES)):
+        minimized(told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_minimize_calls_no_function_beyond_the_budget_for_any_block_size(
+    estimator: str, difference: str, size: Any
+) -> None:
+    for directions in DIRECTIONS:
+        for told in settings(estimator, difference, cycle([size])):
+            minimized(told | {"directions": directions, "points": 7}, seconds=60.0)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_ask_hands_out_no_more_points_than_the_budget_says(estimator: str, difference: str) -> None:
+    for told in settings(estimator, difference, cycle(SIZES)):
+        counted = Counted()
+        try:
+            m = zotune.Minimizer([1.0] * DIM, budget=BUDGET, **told)
+        except ConfigError:
+            continue
+        while not m.done:
+            points = m.ask()
+            assert all(points.charged)
+            m.tell([counted(x) for x in points])
+        checked(told, counted, m.result)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_trial_calls_no_function_beyond_the_budget(estimator: str, difference: str) -> None:
+    for told in settings(estimator, difference, cycle(SIZES)):
+        counted, row = Counted(), dict[str, Any]()
+        Bound.target = zotune.objective(counted, DIM, start=[1.0] * DIM, array="numpy")
+        try:
+            trial = Bound({"budget": BUDGET, "report_every": 7, **told})
+        except ConfigError:
+            continue
+        while not row.get("done"):
+            row = trial.step()
+        assert len(counted.values) == row["evaluations"] <= BUDGET, told
+        assert (row["monitored"], row["looked"]) == (0, 0)
+
+
+class Bound(zotune.ZOTrainable):
+    """A trial in this process, bound to an objective as Ray Tune would bind it."""
+
+    target: zotune.Objective
+
+    def setup(self, config: dict[str, Any], **rest: Any) -> None:  # type: ignore[override]
+        super().setup(config, source=Source(self.target), **rest)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("given", [{}, {"q": 2}, {"update": "sgd", "step": "constant", "eta": 0.1}])
+def test_replicates_reports_and_early_ends_call_it_no_more_often(
+    difference: str, given: dict[str, Any]
+) -> None:
+    for more in ({"replicates": 3}, {"target": 0.2}, {"on_report": print, "report_every": 1}):
+        counted = Counted()
+        told: dict[str, Any] = given | ({"difference": difference} if given else {}) | more
+        run = zotune.minimize(counted, [1.0] * DIM, budget=BUDGET, array="numpy", **told)
+        assert len(counted.values) == run.nfev <= BUDGET * run.config.replicates
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("step", ["constant", "auto"])
+def test_a_run_that_was_ended_and_continues_buys_no_point_twice(
+    tmp_path: Path, difference: str, step: str
+) -> None:
+    counted = Counted()
+    told: dict[str, Any] = {"q": 2, "difference": difference, "mu": 1e-4, "step": step}
+    told |= {"eta": 0.05} if step == "constant" else {}
+    for budget in (21, 44, BUDGET):
+        run = zotune.minimize(
+            counted, [1.0] * DIM, budget=budget, checkpoint=tmp_path / "run", array="numpy", **told
+        )
+        assert len(counted.values) == run.nfev <= budget
+    assert counted.repeated == 0
+
+
+def test_spsa_by_hand_keeps_its_budget() -> None:
+    """The example of coming-from.md."""
+    counted = Counted()
+    told: dict[str, Any] = {"estimator": "avg", "q": 1, "directions": "rademacher", "mu": 1e-3}
+    told |= {"difference": "central", "update": "sgd", "step": "sqrt-decay", "eta": 0.2}
+    run = zotune.minimize(counted, [0.0, 0.0], budget=400, array="numpy", **told)
+    assert len(counted.values) == run.nfev == 400
+
+
+def test_with_central_differences_a_curve_point_is_the_mean_of_what_was_paid() -> None:
+    counted = Counted()
+    told: dict[str, Any] = {"estimator": "avg", "q": 2, "mu": 1e-3, "difference": "central"}
+    told |= {"update": "sgd", "step": "constant", "eta": 0.05}
+    run = zotune.minimize(counted, [1.0] * DIM, budget=30, array="numpy", **told)
+    losses = {row["evaluations"]: row["loss"] for row in run.rows}
+    values = counted.values
+    assert losses[0] == values[0]
+    for first in (5, 9, 13):
+        assert losses[first] == pytest.approx(np.mean(values[first : first + 4]), rel=1e-12)
+    assert losses[30] == values[-1]
+
+
+def test_a_function_declared_cheap_is_looked_at_beside_the_budget() -> None:
+    counted = Counted()
+    cheap = zotune.objective(counted, DIM, start=[1.0] * DIM, cheap=True, array="numpy")
+    run = zotune.minimize(cheap, budget=BUDGET, q=2, difference="central")
+    monitored = run.rows[-1]["monitored"]
+    assert monitored > 0
+    assert len(counted.values) == run.nfev + monitored > BUDGET
