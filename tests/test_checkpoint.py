@@ -125,7 +125,7 @@ def test_a_checkpoint_of_another_format_is_refused(
     monkeypatch.setattr("zotune.runs.checkpoint.FORMAT", 99)
     path = save_loop(loop, loop.init(), tmp_path / "state")
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 1 to 3"):
+    with pytest.raises(CheckpointError, match="has checkpoint format 99, this zotune reads 4"):
         load_state(path)
 
 

@@ -180,4 +180,4 @@ def test_a_searched_step_that_noise_rejects_again_and_again_does_not_come_to_not
     for chosen in ({"estimator": "avg", "q": 1}, {"estimator": "align", "q": 2}):
         run = zotune.minimize(noisy, [0.0] * 6, budget=600, **chosen)  # differences over 1e-6
         assert run.status == "exhausted"
-        assert all(0 < exp(lane.memory["step.auto.log"]) < 1e-200 for lane in run.state.lanes)
+        assert all(0 < exp(lane.numbers["log"]) < 1e-200 for lane in run.state.lanes)

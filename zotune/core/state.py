@@ -59,8 +59,21 @@ class LaneState:
     """Spent budget at the last uncharged evaluation of the loss."""
     slots: Mapping[str, Tensor] = field(default_factory=dict)
     """Vectors of the update, shaped like x; for a module they are stored with its weights."""
-    memory: Mapping[str, Tensor] = field(default_factory=dict)
-    """Memory of estimator, step rule and block-size rule, by ``<registry>.<name>``."""
+    center: Tensor | None = None
+    """f(x) of each replicate, if the next step need not evaluate it."""
+    next_q: int | None = None
+    """The size of the next block, if a rule has chosen it by values."""
+    rule: str = ""
+    """The step rule whose numbers these are."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """What the step rule remembers."""
+    failed: int = 0
+    """Values that were not finite, over all replicates."""
+    batches: int = 0
+    """Mini-batches since the last point of the curve, and the sum of their losses."""
+    batch_losses: float = 0.0
+    repeats: int = 0
+    """Charged evaluations at a point whose value was known, to see noise."""
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
     """Last metrics of the iterate besides the loss, (replicates,) each."""
     curve: Curve = field(default_factory=Curve)

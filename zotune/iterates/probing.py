@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from zotune.addresses import replicate_keys
 from zotune.blocks import Block, DenseBlock, ReplayedBlock
 from zotune.config import Config
 from zotune.core.differences import default_mu, get_difference
-from zotune.directions import DIRECTIONS
+from zotune.directions import DIRECTIONS, Sampler
 from zotune.iterates.box import Box
 from zotune.iterates.parts import Region
 from zotune.objectives import Objective
@@ -105,8 +106,7 @@ class Prober:
         one = config.replicates * objective.dim * objective.dtype.itemsize
         self._most = config.block_bytes // one
         """Number of directions that fit in the memory limit."""
-        keys = replicate_keys("directions", config.seed, config.replicate_indices)
-        self._sampler = self.directions.sampler(objective.dim, keys, objective.device)
+        self._keys = replicate_keys("directions", config.seed, config.replicate_indices)
         self.batch_keys = replicate_keys("batches", config.seed, config.replicate_indices)
         self._coordinates = range(objective.dim)
         bounds = config.box(objective.dim)
@@ -118,6 +118,11 @@ class Prober:
             self._keep_inside = self.box.reflect_ if one_sided else self.box.clamp_
         self._block = self._dense(0)
         self._buffer: Buffer | None = None
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        """Draws the directions; made when the first of them is drawn."""
+        return self.directions.sampler(self.objective.dim, self._keys, self.objective.device)
 
     def holds(self, q: int) -> bool:
         """Whether a block of q directions fits in the memory limit."""

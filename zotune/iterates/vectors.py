@@ -62,7 +62,8 @@ class Vectors(Iterate):
             )
         self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
         """The start of every replicate, (replicates, d)."""
-        self._check_radius()
+        if not config.replays:
+            self._check_radius()
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]

@@ -49,7 +49,6 @@ from zotune.weights.updating import Updater, WeightsMove
 WEIGHTS, BEST, SLOT = "weights.", "best.", "slot."
 SMALL = 64 * 2**20
 """By default, a copy of the best weights is kept if it takes at most this many bytes."""
-BATCHES, BATCH_LOSSES = "batches", "batch_losses"
 """Metrics: number of mini-batches since the last curve point, and the sum of their losses."""
 
 
@@ -222,10 +221,8 @@ class Weights(Iterate):
         if state.lost:
             return state
         center = values[:, :1] if self.difference.knows_center else values
-        batches = state.memory.get(BATCHES, _number(0))
-        losses = state.memory.get(BATCH_LOSSES, _number(0))
-        seen = {BATCHES: batches + 1, BATCH_LOSSES: losses + float(center.mean())}
-        return state.but(memory={**state.memory, **seen})
+        losses = state.batch_losses + float(center.mean())
+        return state.but(batches=state.batches + 1, batch_losses=losses)
 
     def look(self, state: LaneState) -> Request | None:
         """The loss and the metrics on the validation data."""
@@ -257,13 +254,12 @@ class Weights(Iterate):
     def recorded(self, state: LaneState) -> LaneState:
         """Reset the count of mini-batches and the sum of their losses."""
         metrics = {**state.metrics, "train_loss": self._train_loss(state)}
-        memory = {k: v for k, v in state.memory.items() if k not in (BATCHES, BATCH_LOSSES)}
-        return state.but(metrics=metrics, memory=memory)
+        return state.but(metrics=metrics, batches=0, batch_losses=0.0)
 
     def _train_loss(self, state: LaneState) -> Tensor:
-        if BATCHES not in state.memory:
+        if not state.batches:
             return state.metrics["train_loss"]
-        return state.memory[BATCH_LOSSES] / state.memory[BATCHES]
+        return _number(state.batch_losses / state.batches)
 
     def unmoved(self, state: LaneState) -> Tensor:
         """The share of weights that rounding left unchanged, counted by the last move."""

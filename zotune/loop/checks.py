@@ -13,8 +13,6 @@ from zotune.loop.curvature import estimate_curvature, probes_for, probing_cost
 from zotune.loop.noise import LOOKS, alike, refuse_noise
 from zotune.loop.recording import Recorder
 
-REPEATS = "repeats"
-"""Key in a state's memory: charged evaluations at a point whose value was known, to see noise."""
 PROBING = -1
 """Step index of the random directions that probe curvature before the first step."""
 
@@ -99,7 +97,7 @@ class Checks:
         return state
 
     def _repeated(self, state: LaneState) -> Program[tuple[LaneState, Tensor]]:
-        """The state and the loss at x, which is known already; the memory keeps the first value."""
+        """The state and the loss at x, which is known already; the state keeps the first value."""
         request = self.iterate.look(state)
         assert request is not None  # all replicates run
         values = (yield request).values
@@ -111,5 +109,4 @@ class Checks:
         """The state that counts charged evaluations at a known point."""
         if not self.iterate.charges_looks:
             return state
-        before = int(state.memory.get(REPEATS, 0))
-        return state.but(memory={**state.memory, REPEATS: torch.tensor(before + more)})
+        return state.but(repeats=state.repeats + more)

@@ -10,17 +10,12 @@ from zotune.core.state import LaneState
 from zotune.iterates import Iterate, View
 from zotune.iterates.vectors import finite, some_are_equal
 
-FAILED_VALUES = "failed"
-"""Key in a state's memory: the number of values that were not finite."""
-
 
 def counted(state: LaneState, values: Tensor) -> LaneState:
     """The state with the failed evaluations of running replicates added to its count."""
     if finite(values):
         return state
-    failed = (~values[~state.diverged].isfinite()).sum().cpu().double().reshape(1)
-    before = state.memory.get(FAILED_VALUES, torch.zeros(1, dtype=torch.float64))
-    return state.but(memory={**state.memory, FAILED_VALUES: before + failed})
+    return state.but(failed=state.failed + int((~values[~state.diverged].isfinite()).sum()))
 
 
 def without_lost(

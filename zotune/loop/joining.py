@@ -46,6 +46,9 @@ def _lane(lane: ProgramLane, state: LaneState, points: Tensor, losses: Tensor) -
             best_x=torch.where(lowest[:, None], points, state.best_x),
             best_loss=torch.where(lowest, losses, state.best_loss),
             slots={},
-            memory={},
+            center=None,
+            next_q=None,
+            rule="",
+            numbers={},
         )
     )

@@ -6,7 +6,6 @@ which points are evaluated and how x is moved. Nothing here depends on Ray or ML
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -25,19 +24,17 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.iterates.vectors import finite
-from zotune.loop.checks import REPEATS, Checks
+from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
-from zotune.loop.recording import CENTER, Recorder
-from zotune.loop.searching import STEP_MEMORY, ProbedStep, Searcher
+from zotune.loop.recording import Recorder
+from zotune.loop.searching import ProbedStep, Searcher
 from zotune.loop.stepsize import StepSize
 from zotune.methods import Choice
 
 LONGEST_WALK = 64
 """Maximum number of fused steps between two checks for finite values."""
-NEXT_Q = "q.next"
-"""Key in a state's memory: the size of the next block."""
 
 
 class Lane(ProgramLane):
@@ -69,9 +66,8 @@ class Lane(ProgramLane):
 
     def chosen(self, state: LaneState) -> tuple[Choice, ...]:
         """How often a known point was evaluated again; nothing else is left to be chosen."""
-        many = int(state.memory.get(REPEATS, 0))
         why = "evaluations at the start, to see whether the function is noisy"
-        return (Choice("repeats", str(many), why),) if many else ()
+        return (Choice("repeats", str(state.repeats), why),) if state.repeats else ()
 
     def limit_to(self, limit: int) -> None:
         """End when ``limit`` is spent instead of at the configuration's budget."""
@@ -107,7 +103,9 @@ class Lane(ProgramLane):
         """
         if state.slots.keys() != set(self.iterate.new_slots(self.motion.slots)):
             state = state.but(slots=self.iterate.new_slots(self.motion.slots))
-        state = state.but(memory=dict(self._memory(state.memory)))
+        if not self.blocks.sees_values:
+            state = state.but(next_q=None)
+        state = self.searcher.adopted(state)
         if self.size.known_smoothness is not None:
             inverse = torch.full_like(state.inverse_smoothness, 1 / self.size.known_smoothness)
             return state.but(inverse_smoothness=inverse)
@@ -116,21 +114,12 @@ class Lane(ProgramLane):
             return (yield from self.checks.smoothness(state))
         return state
 
-    def _memory(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """The entries of a state's memory that this configuration uses."""
-        for name, value in memory.items():
-            if name not in (CENTER, NEXT_Q) and not name.startswith(STEP_MEMORY):
-                yield name, value
-        yield from self.searcher.adopted(memory)
-        if self.blocks.sees_values and NEXT_Q in memory:
-            yield NEXT_Q, memory[NEXT_Q]
-
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
-        spent, center = self.spent(state), state.memory.get(CENTER)
+        spent, center = self.spent(state), state.center
         most = self._cost(q) + max(0, self.rule.entry.most_trials - 1)
         records = crosses(self.grid, spent, spent + most)
         if not self.iterate.looks_on_grid:  # this point of the curve is recorded already
@@ -147,15 +136,12 @@ class Lane(ProgramLane):
 
     def _block_size(self, state: LaneState) -> int:
         """The size of the next block by the rule and the budget that is left; 0 if none fits."""
-        if NEXT_Q in state.memory:
-            q = int(state.memory[NEXT_Q])
-        else:
-            q = self.blocks.next(state.steps, None)
+        q = self.blocks.next(state.steps, None) if state.next_q is None else state.next_q
+        known = state.center is not None
         if not self.searches:
-            known = CENTER in state.memory
             return self.budget.block(state.ledger, q, kept=self._kept, known=known)
         left = self.budget.limit - self.spent(state)
-        while q and self._cost(q, known=CENTER in state.memory) > left:
+        while q and self._cost(q, known=known) > left:
             q = min(q - 1, left)
         return q
 
@@ -191,7 +177,7 @@ class Lane(ProgramLane):
     ) -> Program[LaneState]:
         """The state after a step with these values; ``records``: x is first added to the curve."""
         values, spent = answer.values, self.spent(state)
-        first, known = state.loss, CENTER in state.memory
+        first, known = state.loss, state.center is not None
         failed, all_finite = None, finite(values)
         if not all_finite:
             state = counted(state, values)
@@ -249,10 +235,9 @@ class Lane(ProgramLane):
     def _with_next_q(
         self, state: LaneState, view: View, block: Block, v: Tensor, c: Tensor
     ) -> LaneState:
-        """The state with the size of the next block in its memory."""
+        """The state with the size of the next block."""
         last = Last(block.q, view.dim, v[0], c[0], block)
-        size = torch.tensor(self.blocks.next(view.step + 1, last))
-        return state.but(memory={**state.memory, NEXT_Q: size})
+        return state.but(next_q=self.blocks.next(view.step + 1, last))
 
     def _loss_by(self, state: LaneState, values: Tensor) -> Tensor | None:
         """f(x) by the values of a step; None if they do not include it.
@@ -263,23 +248,19 @@ class Lane(ProgramLane):
         """
         if self.iterate.sees_loss:
             return values.select(1, 0)
-        if CENTER in state.memory:
-            return state.memory[CENTER]
-        if not self.iterate.charges_looks:
-            return None
+        if state.center is not None or not self.iterate.charges_looks:
+            return state.center
         mean = torch.maximum(values.mean(-1), values.amin(-1))
         return torch.where(mean.isfinite(), mean, state.loss)
 
     def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after the move; f(x) is no longer known, unless x stays or was a trial."""
-        known = state.memory.get(CENTER)
         if self.iterate.charges_looks and self.iterate.sees_loss:
-            known = step.values.select(1, 0)
-            state = state.but(memory={**state.memory, CENTER: known})
+            state = state.but(center=step.values.select(1, 0))
         after = yield from self._going(state, step)
-        if known is None or after.memory.get(CENTER) is not known or torch.equal(after.x, state.x):
+        if after.center is not state.center or torch.equal(after.x, state.x):
             return after
-        return after.but(memory={k: v for k, v in after.memory.items() if k != CENTER})
+        return after.but(center=None)
 
     def _going(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule; x stays if no trial step was accepted."""
@@ -304,7 +285,7 @@ class Lane(ProgramLane):
         """The same where looking is charged: the budget has one evaluation left for it."""
         if state.curve.last_spent == self.spent(state):
             return state
-        loss, buys = state.memory.get(CENTER), self.budget.buys_value(state.ledger)
+        loss, buys = state.center, self.budget.buys_value(state.ledger)
         state, seen = yield from self.recorder.observed(state, loss, look=buys, ends=True)
         return self.recorder.recorded(state, seen)
 

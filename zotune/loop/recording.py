@@ -14,9 +14,6 @@ from zotune.iterates import Answer, Iterate, Program
 from zotune.iterates.vectors import finite
 from zotune.loop.divergence import counted
 
-CENTER = "center"
-"""Key in a state's memory: f(x), if it is known already."""
-
 
 class Recorder:
     """Evaluates the loss on request, and stores observations in the state.
@@ -67,8 +64,8 @@ class Recorder:
         if not request.charged:
             return self.looked(state, answer), answer.values, answer.gradient
         loss = answer.values[:, 0]
-        memory = {**counted(state, answer.values).memory, CENTER: loss}
-        return state.but(ledger=state.ledger.charge(0, 1), memory=memory), loss, None
+        state = counted(state, answer.values)
+        return state.but(ledger=state.ledger.charge(0, 1), center=loss), loss, None
 
     def looked(self, state: LaneState, answer: Answer) -> LaneState:
         """The state with an uncharged evaluation counted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -13,13 +12,9 @@ from zotune.blocks import Block
 from zotune.core.state import LaneState
 from zotune.iterates import Iterate, Program, View
 from zotune.loop.divergence import counted
-from zotune.loop.recording import CENTER
 from zotune.loop.stepsize import StepSize
 from zotune.steps import Line, Search
 from zotune.updates.motion import Motion
-
-STEP_MEMORY = "step."
-"""Prefix of the keys in a state's memory for what the step rule remembers."""
 
 
 class ProbedStep(NamedTuple):
@@ -48,23 +43,21 @@ class Searcher:
         self.entry = size.rule.entry
         self.tries = self.entry.most_trials > 0
         """Whether the step rule evaluates trial points."""
-        self._prefix = f"{STEP_MEMORY}{size.rule.name}."
         self._straight = motion.plain and size.iterate.box is None
         """Whether steps of all sizes are along the estimate, so that the slope is known."""
 
-    def adopted(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """The entries of a state's memory that this rule uses, with its initial values."""
-        if (self.tries or self.iterate.charges_looks) and CENTER in memory:
-            yield CENTER, memory[CENTER]
-        for name, first in self.entry.memory.items():
-            key = self._prefix + name
-            yield key, memory.get(key, torch.tensor([first], dtype=torch.float64))
+    def adopted(self, state: LaneState) -> LaneState:
+        """The state with what this rule remembers, or its initial numbers."""
+        if not (self.tries or self.iterate.charges_looks):
+            state = state.but(center=None)
+        if state.rule == self.size.rule.name:
+            return state
+        return state.but(rule=self.size.rule.name, numbers=dict(self.entry.memory))
 
     def moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after the search; x stays if no trial was accepted."""
         view, block, c = step.view, step.block, step.c
-        known = self._memory(state)
-        memory = dict(known)
+        memory = dict(state.numbers)
         factor = self.size.schedule(step.spent, block.q)
         center, slope = self._center(state, step.values), [0.0]
         if self.iterate.is_stuck(state, block, c):
@@ -72,7 +65,7 @@ class Searcher:
         search = self._search(state, step, center, memory, slope)
         state, eta, value = yield from self._tried(state, step, search, factor, slope)
         apart = self.iterate.tests_bounds(state, view)  # not representative of other steps
-        state = state if apart else self._with_memory(state, memory, known)
+        state = state if apart else state.but(numbers=memory)
         if eta is None and apart:
             return self._with_center(state, center)
         if eta is None:
@@ -141,11 +134,11 @@ class Searcher:
         """f(x) on the step's mini-batch; for central differences the mean of their values."""
         if self.iterate.difference.knows_center:
             return values[:, 0]
-        unknown = self.iterate.charges_looks and CENTER not in state.memory
+        unknown = self.iterate.charges_looks and state.center is None
         return values.mean(-1) if self.iterate.stochastic or unknown else state.loss
 
     def _with_center(self, state: LaneState, value: Tensor) -> LaneState:
-        """The state with f(x) in its memory, unless the next step has another mini-batch."""
+        """The state that knows f(x), unless the next step has another mini-batch."""
         if self.iterate.stochastic or not self.tries:
             return state
         better = value < state.best_loss
@@ -153,23 +146,8 @@ class Searcher:
             loss=value,
             best_loss=torch.where(better, value, state.best_loss),
             best_x=torch.where(better[:, None], state.x, state.best_x),
-            memory={**state.memory, CENTER: value},
+            center=value,
         )
-
-    def _memory(self, state: LaneState) -> dict[str, float]:
-        """The step rule's entries of the memory, as numbers."""
-        return {name: float(state.memory[self._prefix + name]) for name in self.entry.memory}
-
-    def _with_memory(
-        self, state: LaneState, memory: Mapping[str, float], known: Mapping[str, float]
-    ) -> LaneState:
-        """The state that remembers the numbers of ``memory`` that the rule has changed."""
-        changed = {
-            self._prefix + name: torch.tensor([value], dtype=torch.float64)
-            for name, value in memory.items()
-            if value is not known[name]
-        }
-        return state.but(memory={**state.memory, **changed})
 
 
 def _finite_or_inf(value: Tensor) -> float:

@@ -25,19 +25,15 @@ from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError
 from zotune.iterates.weights import BEST, WEIGHTS
 from zotune.loop import Loop
-from zotune.runs.old_defaults import defaults_2
-from zotune.runs.old_formats import from_format_1, from_format_2
 
-FORMAT = 3
+FORMAT = 4
 ALIGNMENT = 64
 """Alignment of torch's own tensors in bytes."""
-_PLAIN = ("steps", "lost", "q", "looked")
-_NESTED = {"slots": "slot", "memory": "memory", "metrics": "metric"}
-_TENSORS = [
-    f.name
-    for f in fields(LaneState)
-    if f.name not in {*_PLAIN, *_NESTED, "ledger", "average_weight", "curve", "told"}
-]
+_PLAIN = ("steps", "lost", "q", "looked", "next_q", "rule", "failed", "repeats", "batches")
+_NESTED = {"slots": "slot", "metrics": "metric"}
+_FLOATS = ("average_weight", "batch_losses")
+_APART = {*_PLAIN, *_FLOATS, *_NESTED, "ledger", "numbers", "curve", "told", "center"}
+_TENSORS = [f.name for f in fields(LaneState) if f.name not in _APART]
 
 
 def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
@@ -116,12 +112,6 @@ def read_header(path: Path) -> dict[str, Any]:
     return read(path, without="")[0]
 
 
-def with_defaults_of(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete settings with the defaults of the checkpoint's format."""
-    then = defaults_2(told) if read_header(path)["written"] < FORMAT else {}
-    return {**then, **told}
-
-
 def charged_in(path: Path) -> int:
     """Total budget spent by all replicates of a saved run, in the unit of its ``count``."""
     header = read_header(path)
@@ -133,7 +123,7 @@ def charged_in(path: Path) -> int:
 def read(
     path: Path, *, device: str = "cpu", without: str | tuple[str, ...] | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors of a checkpoint; older formats are converted.
+    """Header and tensors of a checkpoint.
 
     Args:
         path: the file.
@@ -157,17 +147,12 @@ def read(
             f"{path} is not a whole zotune checkpoint ({error}); "
             "it may be cut short or from another program"
         ) from None
-    written = header.get("format")
-    if written == 1:
-        header, tensors = from_format_1(header, tensors)
-    if header.get("format") == FORMAT - 1:
-        header = from_format_2(header)
     if header.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has checkpoint format {written!r}, this zotune reads 1 to {FORMAT}; "
+            f"{path} has checkpoint format {header.get('format')!r}, this zotune reads {FORMAT}; "
             "use the version that wrote it"
         )
-    return {**header, "written": written}, tensors
+    return header, tensors
 
 
 def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -183,7 +168,8 @@ def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]
 def _plain(lane: LaneState) -> dict[str, Any]:
     return {name: getattr(lane, name) for name in _PLAIN} | {
         "ledger": asdict(lane.ledger),
-        "average_weight": lane.average_weight.hex(),
+        **{name: float(getattr(lane, name)).hex() for name in _FLOATS},
+        "numbers": {name: value.hex() for name, value in lane.numbers.items()},
         "told": None if lane.told is None else [lane.told.planned, lane.told.stamp],
     }
 
@@ -192,6 +178,8 @@ def _tensors(lane: LaneState) -> dict[str, Tensor]:
     tensors = {name: getattr(lane, name) for name in _TENSORS}
     for name, prefix in _NESTED.items():
         tensors |= {f"{prefix}.{key}": value for key, value in getattr(lane, name).items()}
+    if lane.center is not None:
+        tensors["center"] = lane.center
     if lane.told is not None:
         tensors["told"] = lane.told.values
     return tensors | {f"curve.{name}": value for name, value in lane.curve.stacked().items()}
@@ -215,11 +203,13 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
     told = plain["told"]
     found: dict[str, Any] = {name: own[name] for name in _TENSORS}
     found |= {name: plain[name] for name in _PLAIN}
+    found |= {name: float.fromhex(plain[name]) for name in _FLOATS}
     return LaneState(
         **found,
         **nested,
         ledger=Ledger(**plain["ledger"]),
-        average_weight=float.fromhex(plain["average_weight"]),
+        center=own.get("center"),
+        numbers={name: float.fromhex(value) for name, value in plain["numbers"].items()},
         curve=Curve.of(curve),
         told=None if told is None else Told(own["told"].cpu(), tuple(told[0]), told[1]),
     )

@@ -28,7 +28,7 @@ from zotune.objectives import (
     problem_mapping,
 )
 from zotune.runs.bar import Bar
-from zotune.runs.checkpoint import load_loop, save_loop, with_defaults_of
+from zotune.runs.checkpoint import load_loop, save_loop
 from zotune.runs.run import Run, run_of
 from zotune.runs.sources import (
     Factory,
@@ -135,8 +135,6 @@ def minimize(
             raise ConfigError("xtol is for vectors, and this is a function of weights; give ftol")
         bounds = _sides(bounds) if bounds is not None else getattr(found, "bounds", None)
         told |= {} if bounds is None else {"bounds": bounds}
-        if checkpoint is not None and Path(checkpoint).is_file():
-            told = with_defaults_of(Path(checkpoint), told)
         config = parse_config(told | {"problem": problem})
         loop = Loop(config, found, x0)
         if count:

@@ -22,7 +22,6 @@ from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
 from zotune.objectives.checks import short
 from zotune.runs.checkpoint import aligned
-from zotune.runs.old_defaults import config_of_format_2
 from zotune.runs.run import Run, run_of
 from zotune.runs.stopping import end_of
 
@@ -190,9 +189,7 @@ class Minimizer:
         """Load a Minimizer written by ``save``, by replaying its values."""
         header, tensors = _read(Path(path))
         self = object.__new__(cls)
-        config = header["config"]
-        config = config_of_format_2(config) if header["format"] < FORMAT else config
-        self._begin(parse_config(config), tensors["start"])
+        self._begin(parse_config(header["config"]), tensors["start"])
         parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
         for answer in parts if header["sizes"] else []:
             self.tell(answer)
@@ -248,9 +245,9 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
         raise CheckpointError(
             f"{path} is not a whole Minimizer ({error}); it should be a file that save wrote"
         ) from None
-    if header.get("format") not in (1, FORMAT):
+    if header.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {header.get('format')!r}, this zotune reads 1 and {FORMAT}; "
+            f"{path} has format {header.get('format')!r}, this zotune reads {FORMAT}; "
             "use the version that wrote it"
         )
     return header, tensors

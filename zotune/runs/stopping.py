@@ -15,7 +15,6 @@ from zotune.core.names import CONVERGED, DIVERGED, EXHAUSTED, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
 from zotune.loop import Loop
-from zotune.loop.divergence import FAILED_VALUES
 from zotune.methods import Choice
 
 BLOCKS = 10
@@ -132,11 +131,9 @@ def end_at(
 
 def _failed(state: State) -> int:
     """Evaluations without a finite value."""
-    known = [lane.told.values for lane in state.lanes if lane.told is not None]
-    counted = [
-        int(lane.memory[FAILED_VALUES]) for lane in state.lanes if FAILED_VALUES in lane.memory
-    ]
-    return sum(counted) + sum(int((~values.isfinite()).sum()) for values in known)
+    told = [lane.told.values for lane in state.lanes if lane.told is not None]
+    counted = sum(lane.failed for lane in state.lanes)
+    return counted + sum(int((~values.isfinite()).sum()) for values in told)
 
 
 def ending(

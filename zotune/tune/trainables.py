@@ -164,7 +164,6 @@ class ZOTrainable(tune.Trainable):
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Continue from a state; it may come from another estimator, q or step (as in PBT)."""
         file = Path(checkpoint, STATE_FILE)
-        self._take_defaults_of(file)
         self._sent = self._go_on_from(file)["sent"]
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
@@ -224,13 +223,6 @@ class ZOTrainable(tune.Trainable):
             return
         self._state = joining.joined(self._loop, state, checkpoints.load_state(told[1])[0])
         self._joined = told[0]
-
-    def _take_defaults_of(self, file: Path) -> None:
-        """Rebuild with the defaults of a checkpoint's older format, if they differ."""
-        told = {**self._shared, **self.defaults, **(self.config or {})}
-        then = checkpoints.with_defaults_of(file, told)
-        if then != told and self._checked(then) != self._loop.config:
-            self._begin(then)
 
     def _checked(self, settings: Mapping[str, Any]) -> Config:
         merged = {**self._shared, **self.defaults, **settings}
