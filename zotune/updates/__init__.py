@@ -69,8 +69,11 @@ class Update:
 
     @property
     def plain(self) -> bool:
-        """Whether it just subtracts η U c, which can be done in one operation."""
-        return self.linear and not self.slots
+        """Whether it is ``sgd``, which subtracts η U c in one operation without calling the move.
+
+        Other linear updates without slots, such as half of the estimate, have to be called.
+        """
+        return self.move is UPDATES[PLAIN].move
 
     def bound(self, coefficient: float, spread: float = 1.0) -> Move:
         """The move with its coefficient and spread bound."""
