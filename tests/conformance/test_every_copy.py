@@ -56,16 +56,14 @@ def of_updates(name: str, calls: list[int]) -> dict[str, Any]:
 
 
 def of_estimators(name: str, calls: list[int]) -> dict[str, Any]:
-    copied(
-        ESTIMATORS, "estimator", name, coefficients=counting(ESTIMATORS[name].coefficients, calls)
-    )
+    entry = ESTIMATORS[name]
+    copied(ESTIMATORS, name, coefficients=counting(entry.coefficients, calls))
     return {"estimator": COPY}
 
 
 def of_directions(name: str, calls: list[int]) -> dict[str, Any]:
-    copied(
-        DIRECTIONS, "directions", name, sampler=counting_sampler(DIRECTIONS[name].sampler, calls)
-    )
+    kind = DIRECTIONS[name].sampler
+    copied(DIRECTIONS, name, sampler=counting_sampler(kind, calls))
     return {"directions": COPY}
 
 
