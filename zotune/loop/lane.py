@@ -347,4 +347,4 @@ class Lane(ProgramLane):
         """c from v, whose dtype may be more precise than that of x."""
         if v.dtype != self.iterate.coefficient_dtype:
             v = v.to(self.iterate.coefficient_dtype)
-        return self.estimator.coefficients(v, block)
+        return self.estimator(v, block)

@@ -68,6 +68,14 @@ class Update:
     """Whether it works well only with exact gradients: ``q: auto`` then uses full blocks sooner."""
 
     @property
+    def no_theory(self) -> str:
+        """Why it has no theory step, and for a user's update how it gets one."""
+        said = f"step 'theory' is a factor of the estimate, and update {self.name!r} takes lengths"
+        if self.name not in UPDATES.plugins:
+            return said
+        return f"{said} (where move(g, eta) = move(eta·g, 1), register it with linear=True)"
+
+    @property
     def plain(self) -> bool:
         """Whether it is ``sgd``, which subtracts η U c in one operation without calling the move.
 
