@@ -25,6 +25,7 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.iterates.vectors import finite
+from zotune.loop.addressed import Address
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.gradient_free import gradient_free
@@ -57,6 +58,8 @@ class Lane(ProgramLane):
         self.motion = motion_for(config, iterate.directions, iterate.dim)
         self.blocks = config.block_rule
         require_possible(self.estimator, iterate.directions, self.blocks.most, iterate.dim)
+        self._address = Address(config, iterate)
+        self._address.require_alone()
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.size = StepSize(config, iterate, self.budget)
         self.rule = self.size.rule
@@ -84,6 +87,10 @@ class Lane(ProgramLane):
     def chosen(self, state: LaneState) -> dict[str, str]:
         """Empty: the configuration leaves nothing to be chosen during the run."""
         return {}
+
+    def drawn(self, state: LaneState) -> str:
+        """A hash of the next step's first direction; empty for zotune's own kinds."""
+        return self._address.digest(state.steps)
 
     def limit_to(self, limit: int) -> None:
         """End when ``limit`` is spent instead of at the configuration's budget."""
