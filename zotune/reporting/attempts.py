@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Attempt(Protocol):
+class Making(Protocol):
     """Makes a part of a report."""
 
     def __call__(self, what: str, make: Callable[[], Iterable[T]]) -> list[T]:

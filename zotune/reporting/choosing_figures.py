@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from zotune.reporting import figures
-from zotune.reporting.attempts import Attempt, plainly
+from zotune.reporting.attempts import Making, plainly
 from zotune.reporting.bounds import Bound, bounds_of, notes_on
 from zotune.reporting.drawing import Drawing
 from zotune.reporting.heat import heat_map
@@ -29,7 +29,7 @@ def drawings(
     series: Sequence[Configuration],
     chosen: Sequence[Configuration],
     slug: str = "",
-    attempt: Attempt = plainly,
+    attempt: Making = plainly,
 ) -> list[Drawing]:
     """All figures that are possible for the series; ``chosen`` is the best of each panel and q.
 
@@ -92,7 +92,7 @@ def curves_alone(
     series: Sequence[Configuration],
     chosen: Sequence[Configuration],
     slug: str,
-    attempt: Attempt = plainly,
+    attempt: Making = plainly,
 ) -> list[Drawing]:
     """Only the curves, for one of many problem instances."""
     return attempt("the curves", lambda: [_alone(series, chosen, slug)])
