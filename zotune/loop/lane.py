@@ -25,9 +25,9 @@ from zotune.estimators import ESTIMATORS, require_possible
 from zotune.evaluators import SERIAL, Evaluator
 from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.iterates.vectors import finite
-from zotune.loop.drawing import Address
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
+from zotune.loop.drawing import Address
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
