@@ -131,8 +131,8 @@ def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = ""
         stop: its stopping criteria.
         stopped: why it was stopped; empty if it was not.
     """
-    start = loop.iterate.begin()["x"]
-    at_start = bool(start.numel()) and torch.equal(state.best_x, start)
+    start = loop.iterate.begins_at
+    at_start = start is not None and torch.equal(state.best_x, start)
     return end_at(
         loop.config,
         state,
