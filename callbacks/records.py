@@ -103,11 +103,14 @@ def settings_of(trial: Trial) -> dict[str, Any]:
         return given
     from zotune.config import parse_config
     from zotune.errors import ConfigError
+    from zotune.objectives import PROBLEMS, complete_problem
 
     try:
         full = parse_config(given).model_dump()
     except (ConfigError, TypeError):
         return given
+    if full["problem"].get("name") in PROBLEMS:  # not a function of the user's
+        full["problem"] = complete_problem(full["problem"])
     return {key: value for key, value in full.items() if key not in MACHINERY}
 
 

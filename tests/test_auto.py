@@ -530,6 +530,57 @@ def test_a_tolerance_ends_a_run_that_has_converged(tolerance: dict[str, float], 
     assert 36 < short.nfev <= 40
 
 
+@pytest.mark.parametrize("name", ["ftol", "xtol"])
+@pytest.mark.parametrize("unit", [2.0**-27, 1.0, 2.0**27])
+def test_a_tolerance_ends_a_run_at_the_same_evaluation_whatever_the_unit(
+    name: str, unit: float
+) -> None:
+    scaled = zotune.minimize(lambda x: unit * banana(x), [-1.2, 1.0], budget=3000, **{name: 1e-6})
+    plain = zotune.minimize(banana, [-1.2, 1.0], budget=3000, **{name: 1e-6})
+    assert scaled.nfev == plain.nfev
+    assert scaled.success
+    assert scaled.best_loss < 1e-9 * unit
+
+
+def test_a_tolerance_of_x_is_of_its_unit() -> None:
+    unit = 1e-6
+    small = zotune.minimize(
+        lambda x: banana(x / unit), [-1.2e-6, 1e-6], budget=3000, xtol=1e-4, scale=unit
+    )
+    assert small.success
+    assert small.best_loss < 1e-6
+
+
+@pytest.mark.parametrize("settings", [{}, {"estimator": "avg", "q": 1, "update": "sgd"}], ids=str)
+def test_a_run_that_its_seconds_ended_is_no_success(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def f(x: Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        return banana(x)
+
+    monkeypatch.setattr("zotune.runs.stopping.monotonic", lambda: math.inf if calls > 99 else 0.0)
+    run = zotune.minimize(f, [-1.2, 1.0], budget=2000, seconds=60, **settings)
+    assert (run.status, run.message) == ("stopped", "60 seconds were over")
+    assert run.best_loss < run.state.start_loss
+    assert not run.success
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"ftol": 1e-6}, {"estimator": "avg", "eta": 0.1}], ids=str
+)
+def test_a_run_that_is_stuck_at_its_start_is_no_success_and_says_so(
+    settings: dict[str, Any],
+) -> None:
+    run = zotune.minimize(lambda x: 3.0, [-1.2, 1.0], budget=200, **settings)
+    assert not run.success
+    assert "no point was found to be better than the start" in run.message
+    assert zotune.minimize(lambda x: 3.0, [-1.2, 1.0], budget=200, target=3.0).success
+
+
 def test_a_spent_budget_says_what_was_left_for_no_whole_block() -> None:
     for budget in range(37, 44):
         run = zotune.minimize(banana, [-1.2, 1.0], budget=budget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from zotune.clusters.own_ray import (
     _wait_for_node,
     few_processes,
     idle_agent,
+    own_group,
     seen_at_once,
     started,
 )
@@ -43,6 +45,16 @@ def test_processes_are_left_out_of_a_ray_that_we_start_and_of_no_other() -> None
         assert node.start_monitor() is None
         assert node.start_api_server(include_dashboard=False, raise_on_failure=False) is None
     assert {name: getattr(Node, name) for name in NOT_NEEDED} == before
+
+
+def test_processes_of_our_ray_are_in_groups_of_their_own() -> None:
+    """A signal to the group of a command must not end the servers under it."""
+    before = services.ConsolePopen
+    with own_group():
+        child = services.ConsolePopen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        assert os.getpgid(child.pid) == child.pid != os.getpgid(0)
+        child.communicate(b"\n")
+    assert services.ConsolePopen is before
 
 
 def test_a_start_that_fails_leaves_ray_as_it_was() -> None:

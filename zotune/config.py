@@ -222,10 +222,7 @@ class Config(BaseModel):
         if info.context == RECORDED:
             return self
         if self.step == THEORY and not self.named_update.linear:
-            raise ValueError(
-                "step 'theory' is a factor of the estimate, and update "
-                f"{self.named_update.name!r} takes lengths; give step='constant' with eta"
-            )
+            raise ValueError(f"{self.named_update.no_theory}; give step='constant' with eta")
         return self
 
     @field_validator("bounds")

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zotune.errors import ConfigError, DuplicateNameError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -23,6 +26,25 @@ def require_name(kind: str, name: object) -> None:
             f"the name of {article} {kind} must be letters, digits, '-', '_' and '.', got "
             f'{name!r}; write register("my-{kind.replace(" ", "-")}", …)'
         )
+
+
+def require_like(entry: str, returns: str, value: object, like: Tensor) -> None:
+    """Raise an error if the function of an entry has not returned a tensor shaped like another.
+
+    Args:
+        entry: the kind and the name of the entry.
+        returns: what it must return.
+        value: what it has returned.
+        like: a tensor of the shape that is required.
+    """
+    if isinstance(value, type(like)) and value.shape == like.shape:
+        return
+    shape = getattr(value, "shape", None)
+    got = type(value).__name__ if shape is None else f"{type(value).__name__} {tuple(shape)}"
+    raise ConfigError(
+        f"{entry} must return {returns}, a {type(like).__name__} of shape {tuple(like.shape)}, "
+        f"got {got}; look at its function"
+    )
 
 
 def summary_of(code: object) -> str:

@@ -25,6 +25,8 @@ from zotune.callbacks.records import (
 from zotune.callbacks.session import describe
 from zotune.callbacks.summary_run import note_of, rows_of, spending_of, status_of, table_of
 from zotune.core.spending import Spending
+from zotune.objectives import PROBLEMS
+from zotune.study.points import located
 
 
 def a_trial(
@@ -49,7 +51,18 @@ def test_params_are_the_whole_configuration_of_our_trainables() -> None:
     assert params["problem.name"] == "quadratic"
     assert params["estimator"] == "align"
     assert params["directions"] == "gaussian"
+    assert params["problem.condition"] == str(PROBLEMS["quadratic"].defaults["condition"])
     assert "curve" not in params
+
+
+def test_params_have_the_problem_s_options_that_equal_their_defaults() -> None:
+    """A study's file may state them, and passes on only what differs."""
+    problem = located({"name": "language-model", "batch": 16, "train_size": 64})
+    assert "batch" not in problem
+    trial = a_trial(config={"problem": problem, "budget": 100, "estimator": "avg", "q": 1})
+    params = params_of(settings_of(trial))
+    assert (params["problem.batch"], params["problem.train_size"]) == ("16", "64")
+    assert params["problem.model"] == "tiny-qwen3"
 
 
 def test_names_say_estimator_and_q_and_what_else_was_searched() -> None:
@@ -211,7 +224,8 @@ def test_the_summary_counts_what_became_of_trials_and_names_the_best() -> None:
     note = note_of({"experiment": "study", "launch_id": "l", "question": "Why?"}, rows, spent)
     assert (
         "Spent 27 directions in all, by 3 trials, which took 30 evaluations; "
-        "not charged: 4 to look at the loss and 9 repeated from a checkpoint." in note
+        "not charged: 4 evaluations to look at the loss and "
+        "9 directions repeated from a checkpoint." in note
     )
     assert "1 failed, 1 finished, 1 killed" in note
     assert "Lowest loss: **align q=1** with 2" in note  # of those that did not fail

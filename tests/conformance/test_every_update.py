@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import zotune
-from tests.conformance.resuming import check_vectors, check_weights
+from tests.conformance.resuming import check_vectors, check_weights, on_vectors, on_weights
 from tests.instrument import minimize, parse_config
 from tests.weights.toy import Toy
+from zotune import estimators
 from zotune.errors import ConfigError
 from zotune.loop import Loop
-from zotune.updates import UPDATES
+from zotune.updates import UPDATES, register
 
 EVERY = pytest.mark.parametrize("name", sorted(UPDATES))
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -121,6 +124,47 @@ def test_the_theory_s_step_is_refused_where_eta_is_a_length(name: str) -> None:
         return
     with pytest.raises(ConfigError, match=f"update '{name}' takes lengths"):
         parse_config(settings(name, step="theory"))
+
+
+def test_an_update_of_a_user_s_is_told_how_it_gets_the_theory_s_step() -> None:
+    half = register("half", formula="x ← x − η ĝ/2")(lambda g, slots, eta, t: 0.5 * eta * g)
+    with pytest.raises(
+        ConfigError, match=r"'half' takes lengths \(.* register it with linear=True"
+    ):
+        parse_config(settings("half", step="theory"))
+    register("linear-half", formula="x ← x − η ĝ/2", linear=True)(half)
+    parse_config(settings("linear-half", step="theory"))
+
+
+WORLD = pytest.mark.parametrize("world", ["vectors", "weights"])
+SHAPES = [
+    pytest.param(lambda v: v[..., :1], r"got Tensor \(", id="short"),
+    pytest.param(lambda v: v.mT if v.ndim > 1 else v[:, None], r"got Tensor \(", id="turned"),
+    pytest.param(lambda v: v.sum(), r"got Tensor \(\)", id="number"),
+    pytest.param(lambda v: None, "got NoneType", id="nothing"),
+    pytest.param(lambda v: v.numpy(), "got ndarray", id="array"),
+]
+
+
+@WORLD
+@pytest.mark.parametrize(("turn", "message"), SHAPES)
+def test_a_result_of_the_wrong_shape_is_refused_in_one_line_with_the_entry_s_name(
+    world: str, turn: Callable[[Tensor], Any], message: str
+) -> None:
+    make = on_vectors if world == "vectors" else partial(on_weights, model=Toy)
+    register("bad", formula="?")(lambda g, slots, eta, t: turn(eta * g))
+    estimators.register("bad", formula="?")(lambda v, block: turn(v))
+    estimators.register("forgets", formula="?", remember=lambda m, along: turn(along))(
+        lambda v, block: v / block.q
+    )
+    for told, said in (
+        ({"update": "bad"}, "update 'bad' must return the vector to subtract"),
+        ({"estimator": "bad"}, "estimator 'bad' must return c, one coefficient a direction"),
+        ({"estimator": "forgets"}, "remember of estimator 'forgets' must return the next m"),
+    ):
+        loop = make(told)
+        with pytest.raises(ConfigError, match=f"{said}, a Tensor of shape .*, {message}"):
+            loop.advance(loop.init())
 
 
 @pytest.mark.parametrize(

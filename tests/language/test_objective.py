@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import zotune
 from tests.instrument import parse_config
 from tests.language.conftest import REAL_DATA, made, needs_minilm, needs_real_data, parameters
 from zotune.addresses import Keys
@@ -188,6 +189,16 @@ def test_validation_is_the_mean_over_all_held_out_examples() -> None:
     assert by_batch[0]["loss"] == pytest.approx(by_batch[1]["loss"], rel=1e-5)
     assert by_batch[0]["accuracy"] == by_batch[1]["accuracy"]
     assert (by_batch[0]["accuracy"] * 32).is_integer()
+
+
+def test_a_look_at_the_validation_data_counts_as_evaluations_of_batches() -> None:
+    objective = made(batch=5)
+    assert objective.evaluations_to_validate == 7  # 32 examples
+    told = {"q": 1, "eta": 1e-3, "estimator": "avg", "step": "constant", "update": "sgd"}
+    run = zotune.minimize(objective, budget=8, points=2, **told)
+    looks = run.state.ledger.monitored / 7
+    assert looks.is_integer()
+    assert looks >= 2  # at the start and at the end
 
 
 def test_modules_are_in_evaluation_mode_without_gradients(keys: Keys) -> None:

@@ -22,7 +22,7 @@ from zotune.reporting.bounds import NoBoundError, bound_of, bounds_of, notes_on
 from zotune.reporting.choosing_figures import drawings
 from zotune.reporting.footnotes import Footnotes
 from zotune.reporting.heat import heat_map
-from zotune.reporting.importance import importances
+from zotune.reporting.importance import importance_sentence, importances
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.price import best_so_far
 from zotune.results.checkpoints import from_run
@@ -152,7 +152,17 @@ def test_a_bound_that_says_nothing_is_called_so() -> None:
         (
             zotune.objective(lambda x: (x**2).sum(), dim=3, L=2.0, optimum=0.0, name="mine"),
             {},
-            "not one of zotune's problems",
+            "not one of zotune's problems, and whether it is convex is not recorded (its L is: 2)",
+        ),
+        (
+            zotune.objective(lambda x: (x**2).sum(), dim=3, optimum=0.0, name="mine"),
+            {"L": 2.0},
+            "not one of zotune's problems, and whether it is convex is not recorded (its L is: 2)",
+        ),
+        (
+            zotune.objective(lambda x: (x**2).sum(), dim=3, optimum=0.0, name="mine"),
+            {},
+            "not one of zotune's problems, and its L is only estimated",
         ),
     ],
 )
@@ -299,6 +309,21 @@ def test_the_setting_that_decides_is_said_to_matter_most() -> None:
     assert shares["eta"] > 0.9
     assert method in ("fANOVA", "PED-ANOVA")
     assert importances([ended(q, 1.0) for q in range(1, 20)]) == ({}, "")  # nothing to compare with
+
+
+def test_if_all_end_at_the_same_value_no_setting_is_said_to_matter() -> None:
+    pytest.importorskip("optuna")
+
+    def ended(q: int, eta: float) -> Configuration:
+        row = {"spent": 9, "loss": 0.4375, "loss_std": 0.0}
+        points = pd.DataFrame({"spent": [0, 9], "loss": 0.4375, "loss_std": 0.0})
+        config = {"estimator": "align", "q": q, "eta": eta}
+        return Configuration((Trial(f"{q}", "", "exhausted", config, row, lambda: Course(points)),))
+
+    series = [ended(q, eta) for q in (1, 2, 4) for eta in (0.5, 1.0, 2.0)]
+    assert importance_sentence(series) == [
+        "All 9 configurations end at the same value: no setting mattered."
+    ]
 
 
 def test_every_metric_that_changes_has_a_figure() -> None:

@@ -182,6 +182,33 @@ def test_of_many_instances_two_have_every_figure_and_the_others_their_curves(
     assert len(report.table) == 8
 
 
+def test_a_part_that_fails_is_named_and_the_rest_of_the_report_is_made(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("Encountered zero total variance in all trees.")
+
+    deliver(tmp_path / "spool", store, {1: 40})
+    (launch,) = Store.open(store).read("delivered")
+    trials = [from_run(minimize(PROBLEM, estimator="avg", q=q, budget=40)) for q in (1, 10)]
+    launch = replace(launch, trials=trials)
+    whole = build([launch])
+    monkeypatch.setattr("zotune.reporting.report.importance_sentence", fails)
+    monkeypatch.setattr("zotune.reporting.choosing_figures.best_so_far", fails)
+    part = build([launch])
+    said = part.sections[-1].text
+    why = "(Encountered zero total variance in all trees)"
+    assert said[-2:] == [
+        f"Not made: the importance of settings {why}.",
+        f"Not made: the figure price {why}.",
+    ]
+    assert [one.name for one in part.sections[-1].drawings] == [
+        one.name for one in whole.sections[-1].drawings if one.name != "price"
+    ]
+    part.write(tmp_path / "out")
+    assert why in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_every_number_of_a_row_is_of_the_end_of_its_trial(store: str, tmp_path: Path) -> None:
     """A trial ends between two points of the grid where a scheduler stops it or it diverges."""
 

@@ -181,6 +181,18 @@ def test_a_closed_terminal_is_taken_as_ctrl_c(session: Session) -> None:
     wait_for(lambda: marked(mark) == [])
 
 
+@pytest.mark.slow
+def test_a_request_to_end_that_reaches_every_process_keeps_what_there_is(session: Session) -> None:
+    """As by ``timeout`` and by job schedulers, which signal the whole process group."""
+    mark = new_mark()
+    process = session.start(**mark)
+    wait_for(lambda: bool(session.launches()) and checkpoints(session.launches()[0]) >= 3)
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait()
+    assert_interrupted(process, session.launches()[0])
+    wait_for(lambda: marked(mark) == [])
+
+
 def test_a_request_to_end_before_any_trial_says_how_to_go_on(session: Session) -> None:
     mark = new_mark()
     process = session.start(**mark)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import zotune
 from tests.instrument import minimize
-from zotune.cli.summary import MOST_DRAWN, Summary, best_table
+from zotune.cli.summary import MOST_DRAWN, Summary, best_table, print_whole
 from zotune.core.names import STATE_FILE
 from zotune.core.settings import PROBLEM
 from zotune.objectives import complete_problem
@@ -99,8 +99,24 @@ def test_what_all_trials_spent_is_told_with_what_was_only_looked_at_and_made_aga
     }
     assert found.spent == (
         "spent 210 directions in all, by 2 trials, which took 216 evaluations; "
-        "not charged: 18 to look at the loss and 30 repeated from a checkpoint"
+        "not charged: 18 evaluations to look at the loss and "
+        "30 directions repeated from a checkpoint"
     )
+
+
+def test_a_table_in_a_pipe_has_all_of_its_columns() -> None:
+    settings = {key: f"a value of {key}" for key in ("directions", "schedule", "difference")}
+    study = STUDY.model_copy(update={"space": {key: [] for key in settings}})
+    table = summary(result("a", 0.5, spent=20, **settings), study=study).table()
+    for width, terminal in ((60, False), (400, False), (60, True)):
+        out = StringIO()
+        console = Console(file=out, width=width, force_terminal=terminal, color_system=None)
+        print_whole(console, table)
+        whole = (
+            "a value of difference" in out.getvalue() and "best, stopped early" in out.getvalue()
+        )
+        assert whole is not terminal
+        assert console.width == width
 
 
 def shown(*results: Any) -> str:

@@ -18,7 +18,7 @@ from zotune.callbacks.session import ending_later
 from zotune.cli.group import INTERRUPTED
 from zotune.cli.next_command import next_command, rejecting, resume_command
 from zotune.cli.run_request import RunRequest, kept_under
-from zotune.cli.summary import FIGURE, Summary, verdict_table
+from zotune.cli.summary import FIGURE, Summary, print_whole, verdict_table
 from zotune.core.folders import from_here
 from zotune.core.names import CONTINUES
 from zotune.core.processes import signals_held, unwrapped_interrupts
@@ -253,7 +253,7 @@ def _conclude(summary: Summary, console: Console) -> None:
     outcome, launch = summary.outcome, summary.outcome.launch
     verdicts, why_none = summary.verdicts
     if summary.best:
-        console.print(summary.table())
+        print_whole(console, summary.table())
     if verdicts:
         console.print(verdict_table(verdicts))
     if why_none:

@@ -32,6 +32,7 @@ from zotune.results.verdicts import verdicts_on
 from zotune.study.totals import left_out
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from zotune.study.running import Outcome
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 FIGURE = "curves.png"
 UNMOVED = "unmoved"
 """The share of weights that rounding left unchanged; shown if it is above zero."""
+WIDEST = 1000
+"""Maximum width of a table in a pipe, in characters."""
 MOST_DRAWN = 6
 """Maximum number of problem instances in the figure; the table and the report have all."""
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -220,6 +223,18 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
         numbers += [f"{one.metrics[name]:.3g}" if name in one.metrics else "" for name in metrics]
         shown.add_row(*which, *numbers, f"{one.last('steps') or 0:.0f}", _marks(one, some, apart))
     return shown
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table; in a pipe or a file, which have no width, with all of its columns."""
+    from rich.measure import Measurement
+
+    before = console.width
+    if not console.is_terminal:
+        free = console.options.update(max_width=WIDEST)
+        console.width = max(before, Measurement.get(console, free, table).maximum)
+    console.print(table)
+    console.width = before
 
 
 def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ import os
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -43,6 +44,8 @@ NOT_NEEDED = ("start_monitor", "start_log_monitor", "start_api_server")
 """Ray's functions that start its autoscaler, log monitor and dashboard, which are not needed."""
 COMMAND = "_build_python_executable_command_memory_profileable"
 """Ray's function that returns the command to start one of its processes."""
+STARTER = "ConsolePopen"
+"""Ray's subclass of ``subprocess.Popen`` that starts its processes."""
 SOCKET_BYTES = 70
 """Length that Ray adds to its folder in the paths of sockets, which are limited to 107 bytes."""
 
@@ -76,7 +79,11 @@ def own_ray(*, cpus: int | None = None) -> Iterator[None]:
             return
         options = own_options()
         begun = started(LOCAL, cpus=cpus, **options)
-        with own_token(), few_processes(), idle_agent(), seen_at_once(), inherited(), begun:
+        with ExitStack() as stack:
+            for part in (own_token(), few_processes(), idle_agent(), seen_at_once(), inherited()):
+                stack.enter_context(part)
+            stack.enter_context(own_group())
+            stack.enter_context(begun)
             yield
 
 
@@ -163,6 +170,27 @@ def idle_agent() -> Iterator[None]:
         yield
     finally:
         setattr(services, COMMAND, build)
+
+
+@contextmanager
+def own_group() -> Iterator[None]:
+    """Start Ray's servers in process groups of their own, so that only we end them.
+
+    A signal to our group (``timeout``, a job scheduler, a closed terminal) would end them before we
+    have kept the results, and we would wait a minute for servers that are gone. They still end with
+    this process, by the kernel. Names that a later Ray no longer has are ignored.
+    """
+    from ray._private import services
+
+    before = services.__dict__.get(STARTER)
+    if before is None:
+        yield
+        return
+    setattr(services, STARTER, partial(before, process_group=0))
+    try:
+        yield
+    finally:
+        setattr(services, STARTER, before)
 
 
 @contextmanager

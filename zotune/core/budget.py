@@ -26,7 +26,7 @@ class Ledger:
     evaluations: int = 0
     """Calls of f that were charged."""
     monitored: int = 0
-    """Calls of f that monitored the loss and were not charged."""
+    """Evaluations that monitored the loss and were not charged; validation data count by rows."""
 
     def spent(self, count: str) -> int:
         """The spent budget in the unit of ``count``."""

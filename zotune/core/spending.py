@@ -24,7 +24,7 @@ class Spending:
     evaluations: int
     """Charged calls of the objective; 0 if not known."""
     monitored: int
-    """Calls that monitored the loss and were not charged."""
+    """Evaluations that monitored the loss and were not charged."""
     repeated: int
     """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, and not
     charged again, as far as reported; in the unit of ``count``."""
@@ -74,8 +74,13 @@ class Spending:
             said += f", which took {self.evaluations:,} evaluations"
         if self.before:
             said += f", after {self.before:,} by the launch that it continues"
-        besides = [f"{self.monitored:,} to look at the loss"] if self.monitored else []
-        besides += [f"{self.repeated:,} repeated from a checkpoint"] if self.repeated else []
+        besides = []
+        if self.monitored:
+            looks = "1 evaluation" if self.monitored == 1 else f"{self.monitored:,} evaluations"
+            besides.append(f"{looks} to look at the loss")
+        if self.repeated:
+            unit = self.count or "of the budget"
+            besides.append(f"{self.repeated:,} {unit} repeated from a checkpoint")
         return said + (f"; not charged: {' and '.join(besides)}" if besides else "")
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from zotune.core.code import refusal
 from zotune.errors import ConfigError
-from zotune.registry import Registry, summary_of
+from zotune.registry import Registry, require_like, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +107,9 @@ class Estimator:
 
     def __call__(self, v: Tensor, block: Block) -> Tensor:
         """The coefficients c of the estimate U·c."""
-        return self.coefficients(v, block)
+        c = self.coefficients(v, block)
+        require_like(f"estimator {self.name!r}", "c, one coefficient a direction", c, v)
+        return c
 
 
 def require_possible(estimator: Estimator, directions: Directions, q: int, d: int) -> None:

@@ -124,10 +124,15 @@ class Iterate(Protocol):
     """Whether looking at the loss is charged; curves are then made of values that were charged."""
     looks_on_grid: bool
     """Whether the loss is evaluated for every point of a curve, or only for reports."""
+    evaluations_to_look: int = 1
+    """What an uncharged look at the loss costs, in evaluations of a step."""
     takes_points: bool
     """Whether x can be set to any point, and f be evaluated at any point."""
     box: Box | None
     """Bounds for x and for all points that are evaluated."""
+
+    begins_at: Tensor | None = None
+    """The start of every replicate, (replicates, d); None if x is in a module."""
 
     def alone(self, config: Config, row: int) -> Iterate:
         """The iterate of one replicate, for a configuration with one replicate."""

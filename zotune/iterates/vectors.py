@@ -60,8 +60,7 @@ class Vectors(Iterate):
                 f"{config.block_rule.most} is more than block_bytes={config.block_bytes} hold; "
                 "raise block_bytes, or lower q"
             )
-        self.begins_at = self._checked_start(objective.start() if x0 is None else x0)
-        """The start of every replicate, (replicates, d)."""
+        self.begins_at: Tensor = self._checked_start(objective.start() if x0 is None else x0)
         if not config.replays:
             self._check_radius()
 

@@ -84,6 +84,7 @@ class Weights(Iterate):
         self.device = torch.device("cpu")
         """Device of losses, coefficients and state; the weights stay on the objective's device."""
         self.directions = DIRECTIONS[config.directions]
+        self.evaluations_to_look = objective.evaluations_to_validate
         self.difference = get_difference(config.difference)
         self.mu = config.mu or default_mu(objective.dtype, config.difference)
         self._check()

@@ -55,6 +55,11 @@ class LanguageModel(WeightsObjective):
         """Mean cross-entropy on the batch, in float32."""
         return torch.nn.functional.cross_entropy(self._logits(batch), batch.labels)
 
+    @property
+    def evaluations_to_validate(self) -> int:
+        """As many as the held-out examples fill batches of a step."""
+        return -(-len(self.prepared.validation) // self.options.batch)
+
     def validate(self) -> dict[str, float]:
         """Mean cross-entropy and accuracy on the held-out examples."""
         loss, right = 0.0, 0

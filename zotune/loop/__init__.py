@@ -193,6 +193,10 @@ class Loop:
         losses: list[float] = last.tensors["loss"].tolist()
         return losses
 
+    def drawn(self, state: State) -> str:
+        """A hash of a direction that a resumed run draws again; empty for zotune's own kinds."""
+        return self.lanes[0].drawn(state.lanes[0])
+
     def fingerprint(self) -> dict[str, Any]:
         """Facts that must match to resume a checkpoint: problem and shape, not the method."""
         shape = {"replicates": self.config.replicates, "count": self.config.count}

@@ -26,6 +26,7 @@ from zotune.iterates import Answer, Iterate, Program, View, motion_for
 from zotune.iterates.vectors import finite
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
+from zotune.loop.drawing import Address
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
@@ -52,6 +53,8 @@ class Lane(ProgramLane):
         self.motion = motion_for(config, iterate.directions, iterate.dim)
         self.blocks = config.block_rule
         require_possible(self.estimator, iterate.directions, self.blocks.most, iterate.dim)
+        self._address = Address(config, iterate)
+        self._address.require_alone()
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.size = StepSize(config, iterate, self.budget)
         self.rule = self.size.rule
@@ -68,6 +71,10 @@ class Lane(ProgramLane):
         """How often a known point was evaluated again; nothing else is left to be chosen."""
         why = "evaluations at the start, to see whether the function is noisy"
         return (Choice("repeats", str(state.repeats), why),) if state.repeats else ()
+
+    def drawn(self, state: LaneState) -> str:
+        """A hash of the next step's first direction; empty for zotune's own kinds."""
+        return self._address.digest(state.steps)
 
     def limit_to(self, limit: int) -> None:
         """End when ``limit`` is spent instead of at the configuration's budget."""
@@ -368,4 +375,4 @@ class Lane(ProgramLane):
         """c from v, whose dtype may be more precise than that of x."""
         if v.dtype != self.iterate.coefficient_dtype:
             v = v.to(self.iterate.coefficient_dtype)
-        return self.estimator.coefficients(v, block)
+        return self.estimator(v, block)

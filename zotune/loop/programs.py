@@ -82,6 +82,10 @@ class ProgramLane(ABC):
     def status(self, state: LaneState) -> str:
         """``running``, ``exhausted``, ``converged`` or ``diverged``."""
 
+    def drawn(self, state: LaneState) -> str:
+        """A hash of the next step's first direction, where a resumed run has to draw the same."""
+        return ""
+
     @gradient_free
     def init(self) -> LaneState:
         """The state before the first step, with its loss evaluated."""

@@ -70,7 +70,7 @@ class Recorder:
     def looked(self, state: LaneState, answer: Answer) -> LaneState:
         """The state with an uncharged evaluation counted."""
         return state.but(
-            ledger=state.ledger.monitor(),
+            ledger=state.ledger.monitor(self.iterate.evaluations_to_look),
             looked=self.budget.spent(state.ledger),
             metrics={**state.metrics, **answer.metrics},
         )

@@ -118,7 +118,7 @@ def _facts(series: Configuration) -> Objective | Recorded:
     dim = problem.get("dim") if isinstance(problem, Mapping) else None
     given = series.config.get("L") is not None or series.estimated_smoothness is not None
     if gamma is None or L is None or dim is None or given:
-        return _objective(problem)
+        return _objective(problem, series)
     return Recorded(int(dim), L, gamma)
 
 
@@ -137,12 +137,22 @@ def regime_of(objective: Objective | Recorded) -> str:
     return CONVEX if hasattr(objective, "comparator") else NONCONVEX
 
 
-def _objective(problem: Any) -> Objective:
+def _objective(problem: Any, series: Configuration) -> Objective:
     from zotune.objectives import PROBLEMS
 
     if not isinstance(problem, Mapping) or problem.get("name") not in PROBLEMS:
-        raise NoBoundError("the function is not one of zotune's problems, so its L is not known")
+        raise NoBoundError(f"the function is not one of zotune's problems, and {_lacking(series)}")
     return _built(json.dumps(problem, sort_keys=True))
+
+
+def _lacking(series: Configuration) -> str:
+    """What a bound for a function of the user's needs, and the records do not have."""
+    if series.estimated_smoothness is not None:
+        return "its L is only estimated"
+    known = series.last("L")
+    if known is None:
+        return "its L is not known"
+    return f"whether it is convex is not recorded (its L is: {known:g})"
 
 
 @cache

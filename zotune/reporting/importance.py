@@ -21,17 +21,21 @@ def importances(some: Sequence[Configuration]) -> tuple[dict[str, float], str]:
     """The importance of each searched setting for the final loss, largest first.
 
     Returns also the name of the method: fANOVA, or PED-ANOVA if scikit-learn is not installed.
-    Empty if Optuna is not installed or there are too few configurations.
+    Empty if Optuna is not installed or there are too few configurations; all zero if all values are
+    equal.
     """
     keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
     if len(some) < FEWEST or len(keys) < 2 or find_spec("optuna") is None:
         return {}, ""
+    values = _values(some)
+    if len(set(values)) == 1:  # Optuna raises an error
+        return dict.fromkeys(keys, 0.0), ""
     import optuna
 
     with _quiet():
         study = optuna.create_study()
         kinds = {key: _distribution([one.settings.get(key) for one in some]) for key in keys}
-        for one, value in zip(some, _values(some), strict=True):
+        for one, value in zip(some, values, strict=True):
             params = {key: _plain(one.settings.get(key), kinds[key]) for key in keys}
             study.add_trial(
                 optuna.trial.create_trial(params=params, distributions=kinds, value=value)
@@ -61,6 +65,8 @@ def importance_sentence(some: Sequence[Configuration]) -> list[str]:
     shares, method = importances(some)
     if not shares:
         return []
+    if not any(shares.values()):
+        return [f"All {len(some)} configurations end at the same value: no setting mattered."]
     first, *others = (f"{key} ({share:.0%})" for key, share in shares.items())
     then = f", then {', '.join(others)}" if others else ""
     return [

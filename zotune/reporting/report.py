@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from zotune.claims import Verdict
 from zotune.core.names import FAILED, RUNNING
 from zotune.core.spending import Spending
+from zotune.reporting.attempts import Attempts
 from zotune.reporting.choosing_figures import MOST_WHOLE, curves_alone, drawings
-from zotune.reporting.drawing import LABELS, number
+from zotune.reporting.drawing import LABELS, Drawing, number
 from zotune.reporting.importance import importance_sentence
 from zotune.reporting.page import Section, markdown, page
 from zotune.reporting.tables import (
@@ -139,15 +141,29 @@ def _over_instances(launch: LaunchRecord) -> Iterator[Section]:
 
 def _section(part: Part, several: bool, *, whole: bool) -> Section:
     """What was found on one problem; with the curves alone where it is not to be drawn whole."""
-    chosen = best(part.series)
+    series, chosen, attempt = part.series, best(part.series), Attempts()
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
+    text = attempt("what was found", lambda: findings(series))
+    if whole:
+        text += attempt("the importance of settings", lambda: importance_sentence(series))
     draw = drawings if whole else curves_alone
+    drawn = list[Drawing]()
+    for drawing in draw(series, chosen, part.slug, attempt):
+        drawn += attempt(f"the figure {drawing.name}", partial(_rendered, drawing))
+    tables = attempt("the table of the best", lambda: [best_table(series, chosen)])
+    tables += attempt("the table of leaders", lambda: leader_tables(series))
     return Section(
         title=", ".join(filter(None, names)) or "What was found",
-        text=[*findings(part.series), *(importance_sentence(part.series) if whole else ())],
-        drawings=draw(part.series, chosen, part.slug),
-        tables=[best_table(part.series, chosen), *leader_tables(part.series)],
+        text=[*text, *attempt.failed],
+        drawings=drawn,
+        tables=tables,
     )
+
+
+def _rendered(drawing: Drawing) -> list[Drawing]:
+    """The drawing after it was rendered once, which is kept: its file and the page show it."""
+    _ = drawing.svg
+    return [drawing]
 
 
 def findings(series: Sequence[Configuration]) -> Iterator[str]:

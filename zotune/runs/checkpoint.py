@@ -22,6 +22,8 @@ from zotune.core.curve import Curve
 from zotune.core.provenance import provenance
 from zotune.core.state import LaneState, State, Told
 from zotune.core.tensors import write_tensors
+from zotune.directions import DIRECTIONS
+from zotune.directions.addressed import require_digest
 from zotune.errors import CheckpointError
 from zotune.iterates.weights import BEST, WEIGHTS
 from zotune.loop import Loop
@@ -29,6 +31,8 @@ from zotune.loop import Loop
 FORMAT = 4
 ALIGNMENT = 64
 """Alignment of torch's own tensors in bytes."""
+DRAWN, OF_DRAWS = "drawn", ("directions", "seed", "replicate", "replicates")
+"""Key of a hash of the next direction, and the settings that it depends on."""
 _PLAIN = ("steps", "lost", "q", "looked", "next_q", "rule", "failed", "repeats", "batches")
 _NESTED = {"slots": "slot", "metrics": "metric"}
 _FLOATS = ("average_weight", "batch_losses")
@@ -57,6 +61,7 @@ def save_loop(loop: Loop, state: State, path: Path, **notes: Any) -> Path:
             "minimum": loop.minimum,
             "smoothness_estimated": loop.estimates_smoothness,
             "chosen": loop.chosen(state),
+            DRAWN: loop.drawn(state),
             "provenance": provenance(loop.objective),
         }
         | loop.iterate.notes(),
@@ -79,6 +84,7 @@ def load_loop(loop: Loop, path: Path) -> tuple[State, dict[str, Any]]:
             f"{loop.config.method!r}"
         )
     state = _state(path, header, tensors)
+    _require_same_draws(loop, state, header["notes"])
     first = loop.iterate.restore(state.lanes[0], tensors, header["notes"])
     state = State((first, *state.lanes[1:]))
     return loop.adopt(state), header["notes"]
@@ -163,6 +169,18 @@ def require_same(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]
                 f"{path} belongs to another run: it has {key}={saved.get(key)!r}, "
                 f"this run has {key}={wanted.get(key)!r}"
             )
+
+
+def _require_same_draws(loop: Loop, state: State, notes: Mapping[str, Any]) -> None:
+    """Raise an error if a user's directions differ from those that the saved run would have drawn.
+
+    A checkpoint of other directions, or of another seed, is continued by this run's own.
+    """
+    saved, now = recorded_config(notes["config"]), loop.config
+    same = all(getattr(saved, key) == getattr(now, key) for key in OF_DRAWS)
+    if same and notes.get(DRAWN):
+        kind = DIRECTIONS[now.directions]
+        require_digest(kind, notes[DRAWN], loop.drawn(state), state.lanes[0].steps)
 
 
 def _plain(lane: LaneState) -> dict[str, Any]:

@@ -89,12 +89,12 @@ def minimize(
         bounds: (low, high), numbers or vectors; all evaluated points are inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
         target: stop once the best loss is at most this.
-        ftol: stop once the best loss has not fallen by more than ``ftol`` max(1, |loss|) over
-            10 (d + 1) evaluations.
-        xtol: stop once no coordinate of the best point has moved by more than ``xtol`` max(1, |x|)
-            over as many evaluations. Without tolerances the whole budget is spent; a descent that
-            has converged is restarted.
-        seconds: maximum wall time in seconds.
+        ftol: stop once the best loss has not fallen by more than ``ftol`` times the larger of
+            |loss| and what was gained since the start, over 10 (d + 1) evaluations.
+        xtol: stop once no coordinate of the best point has moved by more than ``xtol`` times its
+            largest |x| so far, over as many evaluations. Without tolerances the whole budget is
+            spent; a descent that has converged is restarted.
+        seconds: maximum wall time in seconds; a run that it ends is not a success.
         array: "numpy" or "torch", the argument type of a plain function; default: its annotation,
             or determined at the first call.
         metrics: {name: function of x} for a plain function; evaluated without charge at the points

@@ -16,6 +16,8 @@ from zotune.config import Config, parse_config
 from zotune.core.names import RUNNING
 from zotune.core.state import LaneState, State
 from zotune.core.tensors import write_tensors
+from zotune.directions import DIRECTIONS
+from zotune.directions.addressed import require_digest
 from zotune.errors import CheckpointError, ConfigError
 from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
@@ -172,6 +174,7 @@ class Minimizer:
             "format": FORMAT,
             "config": self._loop.config.model_dump(),
             "sizes": [len(answer) for answer in self._answers],
+            "drawn": self._drawn(),
         }
         answers = np.concatenate([*self._answers, np.zeros(0)])
         ids = torch.tensor(sorted(self._partial), dtype=torch.int64)
@@ -196,7 +199,13 @@ class Minimizer:
         ids = tensors["partial.ids"].tolist()
         if ids:
             self.tell(tensors["partial.values"].numpy(), ids)
+        kind, steps = DIRECTIONS[self._loop.config.directions], getattr(self._state, "steps", 0)
+        require_digest(kind, header.get("drawn", ""), self._drawn(), steps)
         return self
+
+    def _drawn(self) -> str:
+        """A hash of a direction that a loaded Minimizer draws again; empty for zotune's own."""
+        return "" if self._state is None else self._lane.drawn(self._state)
 
     def _whole(self) -> Program[None]:
         """The program of the run from start to end."""

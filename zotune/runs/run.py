@@ -51,8 +51,9 @@ class Run:
     message: str = ""
     """Why the run ended, in words."""
     success: bool = True
-    """Whether the target or a tolerance was met; if none was given, whether the budget was spent
-    and the result is not above the start. False if most evaluations failed or the run continues."""
+    """Whether the target or a tolerance was met; if none was given, whether the budget was spent.
+    False if no point was found to be better than the start (unless that meets the target), if most
+    evaluations failed, or if the run continues or was ended by ``seconds``."""
     failed: int = 0
     """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
     chosen: Mapping[str, Choice] = field(default_factory=dict)

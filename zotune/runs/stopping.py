@@ -22,6 +22,9 @@ BLOCKS = 10
 MANY = 0.5
 """Share of failed evaluations above which the run does not count as a success."""
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
+SIZE = "size"
+"""Key of ``Stop.size`` in a checkpoint."""
+STUCK = "no point was found to be better than the start"
 
 
 def _is_number(value: object) -> bool:
@@ -33,8 +36,9 @@ class Stop:
     """Ends a run at a target, at lack of progress, or after a time.
 
     ``ftol`` and ``xtol`` end it if, over 10 (d + 1) evaluations, no best loss has fallen by more
-    than ``ftol`` max(1, |loss|), or no coordinate of a best point has moved by more than ``xtol``
-    max(1, |x|).
+    than ``ftol`` max(|loss|, start − loss), or no coordinate of a best point has moved by more than
+    ``xtol`` times the largest |x| that it has had. Both are relative to the function itself: a
+    function or a coordinate in other units ends at the same evaluation.
     """
 
     target: float | None = None
@@ -44,6 +48,8 @@ class Stop:
     began: float = field(default_factory=monotonic)
     anchors: dict[str, tuple[int, torch.Tensor]] = field(default_factory=dict)
     """For each tolerance, the evaluations and values at the last change that exceeded it."""
+    size: torch.Tensor | None = None
+    """The largest |x| that each coordinate of a best point has had, for ``xtol``."""
     timed_out: bool = False
     """Whether the run was stopped because its seconds were over."""
 
@@ -67,36 +73,52 @@ class Stop:
 
     def reason(self, state: State) -> str:
         """Why to stop now; empty: continue."""
-        if self.target is not None and float(state.best_loss.min()) <= self.target:
+        if self.meets_target(state):
             return f"the target {self.target:g} was reached"
-        if self.ftol is not None and self._rests(FTOL, self.ftol, state, state.best_loss):
-            return f"the best loss no longer fell by more than ftol = {self.ftol:g}"
-        if self.xtol is not None and self._rests(XTOL, self.xtol, state, state.best_x):
-            return f"the best point no longer moved by more than xtol = {self.xtol:g}"
+        if self.ftol is not None:
+            best = state.best_loss
+            scale = torch.maximum(best.abs(), state.start_loss - best)
+            if self._rests(FTOL, self.ftol * scale, state, best):
+                return f"the best loss no longer fell by more than ftol = {self.ftol:g}"
+        if self.xtol is not None:
+            now = state.best_x.abs()
+            self.size = now if self.size is None else torch.maximum(self.size, now)
+            if self._rests(XTOL, self.xtol * self.size, state, state.best_x):
+                return f"the best point no longer moved by more than xtol = {self.xtol:g}"
         if self.seconds is not None and monotonic() - self.began >= self.seconds:
             self.timed_out = True
             return f"{self.seconds:g} seconds were over"
         return ""
 
-    def _rests(self, name: str, tolerance: float, state: State, values: torch.Tensor) -> bool:
+    def meets_target(self, state: State) -> bool:
+        """Whether a target was given, and a loss is at most that."""
+        return self.target is not None and float(state.best_loss.min()) <= self.target
+
+    def _rests(
+        self, name: str, tolerance: torch.Tensor, state: State, values: torch.Tensor
+    ) -> bool:
         """Whether values have stayed within a tolerance for long enough."""
         now = min(lane.ledger.evaluations for lane in state.lanes)
         if name in self.anchors:
             since, before = self.anchors[name]
-            if bool((values - before).abs().le(tolerance * values.abs().clamp(min=1)).all()):
+            if bool((values - before).abs().le(tolerance).all()):
                 return now - since >= BLOCKS * (state.best_x.shape[-1] + 1)
         self.anchors[name] = now, values.clone()
         return False
 
     def notes(self) -> dict[str, Any]:
         """Data for the checkpoint, so that a resumed run stops where an uninterrupted one does."""
-        return {name: [since, values.tolist()] for name, (since, values) in self.anchors.items()}
+        seen = {name: [since, values.tolist()] for name, (since, values) in self.anchors.items()}
+        return seen if self.size is None else {**seen, SIZE: self.size.tolist()}
 
     def restore(self, notes: Mapping[str, Any], state: State) -> None:
         """Restore the data of a checkpoint."""
         like = {FTOL: state.best_loss, XTOL: state.best_x}
-        for name, (since, values) in notes.items():
+        for name in like.keys() & notes.keys():
+            since, values = notes[name]
             self.anchors[name] = since, like[name].new_tensor(values)
+        if SIZE in notes:
+            self.size = state.best_x.new_tensor(notes[SIZE])
 
 
 def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = "") -> dict[str, Any]:
@@ -108,7 +130,17 @@ def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = ""
         stop: its stopping criteria.
         stopped: why it was stopped; empty if it was not.
     """
-    return end_at(loop.config, state, loop.status(state), loop.chosen(state), stop, stopped)
+    start = loop.iterate.begins_at
+    at_start = start is not None and torch.equal(state.best_x, start)
+    return end_at(
+        loop.config,
+        state,
+        loop.status(state),
+        loop.chosen(state),
+        stop,
+        stopped,
+        stuck=at_start or is_stuck(state),
+    )
 
 
 def end_at(
@@ -118,15 +150,26 @@ def end_at(
     chosen: Iterable[Choice],
     stop: Stop | None = None,
     stopped: str = "",
+    *,
+    stuck: bool | None = None,
 ) -> dict[str, Any]:
     """The same without a loop, for checkpoints that do not store it."""
     failed = _failed(state)
+    stuck = is_stuck(state) if stuck is None else stuck
+    said = [ending(config, state, status, stopped, failed=failed, chosen=chosen)]
+    ended = status == EXHAUSTED or bool(stopped)
+    said += [STUCK] if stuck and ended and state.ledger.evaluations > 1 else []
     return {
         "status": STOPPED if stopped and status == RUNNING else status,
-        "message": ending(config, state, status, stopped, failed=failed, chosen=chosen),
-        "success": succeeded(state, status, stopped, stop or Stop(), failed),
+        "message": "; ".join(said),
+        "success": succeeded(state, status, stopped, stop or Stop(), failed, stuck=stuck),
         "failed": failed,
     }
+
+
+def is_stuck(state: State) -> bool:
+    """Whether no replicate has a loss below that of its start."""
+    return not bool((state.best_loss < state.start_loss).any())
 
 
 def _failed(state: State) -> int:
@@ -173,17 +216,20 @@ def _end_of(config: Config, state: State, status: str, chosen: Iterable[Choice])
     return f"the budget of {config.budget} {unit} was spent{rest}"
 
 
-def succeeded(state: State, status: str, stopped: str, stop: Stop, failed: int) -> bool:
+def succeeded(
+    state: State, status: str, stopped: str, stop: Stop, failed: int, *, stuck: bool
+) -> bool:
     """Whether a run was successful.
 
     If a target or a tolerance is given, one of them must be met. Otherwise the whole budget must be
-    spent and the best loss must not be above the start. In either case, at most half of the
-    evaluations may have failed. A run that continues is not successful yet.
+    spent, rather than the time. A tolerance and a budget count only if a point below the start was
+    found: a run that is stuck has not converged. In any case, at most half of the evaluations may
+    have failed. A run that continues is not successful yet.
     """
-    if status == RUNNING and not stopped:
+    if (stopped and stop.timed_out) or (status == RUNNING and not stopped):
         return False
     if status == DIVERGED or failed > MANY * state.ledger.evaluations:
         return False
-    if stop.asks_for_convergence:
-        return bool(stopped) and not stop.timed_out
-    return bool((state.best_loss <= state.start_loss).any())
+    if stop.meets_target(state):
+        return True
+    return not stuck and (bool(stopped) or not stop.asks_for_convergence)

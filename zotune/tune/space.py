@@ -110,10 +110,7 @@ def _with_factors(steps: Sequence[str], updates: Sequence[str]) -> Sequence[str]
         )
     bent = [name for name in updates if not UPDATES[name].linear]
     if THEORY in steps and bent:
-        raise ConfigError(
-            f"step {THEORY!r} is a factor of the estimate, and update {bent[0]!r} takes lengths; "
-            f"give steps={AUTO!r}"
-        )
+        raise ConfigError(f"{UPDATES[bent[0]].no_theory}; give steps={AUTO!r}")
     return steps
 
 

@@ -68,9 +68,20 @@ class Update:
     """Whether it works well only with exact gradients: ``q: auto`` then uses full blocks sooner."""
 
     @property
+    def no_theory(self) -> str:
+        """Why it has no theory step, and for a user's update how it gets one."""
+        said = f"step 'theory' is a factor of the estimate, and update {self.name!r} takes lengths"
+        if self.name not in UPDATES.plugins:
+            return said
+        return f"{said} (where move(g, eta) = move(eta·g, 1), register it with linear=True)"
+
+    @property
     def plain(self) -> bool:
-        """Whether it just subtracts η U c, which can be done in one operation."""
-        return self.linear and not self.slots
+        """Whether it is ``sgd``, which subtracts η U c in one operation without calling the move.
+
+        Other linear updates without slots, such as half of the estimate, have to be called.
+        """
+        return self.move is UPDATES[PLAIN].move
 
     def bound(self, coefficient: float, spread: float = 1.0) -> Move:
         """The move with its coefficient and spread bound."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from zotune.registry import require_like
 from zotune.updates import Update
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Motion:
         self.spread = spread
         self._move = update.bound(coefficient, spread)
         self._remember = None if estimator is None else estimator.remember
+        self._estimator = "" if estimator is None else estimator.name
         self.slots = (*update.slots, *([REMEMBERED] if self._remember else []))
         self.linear = update.linear and self._remember is None
         """Whether eta may be multiplied into c."""
@@ -73,7 +75,10 @@ class Motion:
         g = self.estimate(along, slots)
         if self._remember is not None:
             m = slots[REMEMBERED]
-            m.copy_(self._remember(m, along))
-        if weights is None:
-            return self._move(g, slots, eta, t)
-        return self._move(g, slots, eta, t, weights=weights)
+            remembered = self._remember(m, along)
+            require_like(f"remember of estimator {self._estimator!r}", "the next m", remembered, m)
+            m.copy_(remembered)
+        told = {} if weights is None else {"weights": weights}
+        moved = self._move(g, slots, eta, t, **told)
+        require_like(f"update {self.update.name!r}", "the vector to subtract", moved, along)
+        return moved

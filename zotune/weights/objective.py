@@ -39,6 +39,11 @@ class WeightsObjective(ABC):
     """Whether each step evaluates the loss on a mini-batch."""
 
     @property
+    def evaluations_to_validate(self) -> int:
+        """What ``validate`` costs in evaluations of ``loss``: its rows over those of a batch."""
+        return 1
+
+    @property
     def dim(self) -> int:
         """d, the number of trained parameters."""
         return sum(parameter.numel() for parameter in self.trained.values())
