@@ -9,6 +9,7 @@
 #   make docs      the site, into build/site
 #   make docs-test its snippets, notebooks and pages are tried; minutes
 # and for who changes or releases it:
+#   make pages   write the tables and help in docs again, which are generated
 #   make names   record public names and signatures after a change that was meant
 #   make gpu     conformance and language models on CUDA; skips, with the reason, without it
 #   make release is the version ready? its notes; with TAG=yes also the tests, then the tag
@@ -21,7 +22,7 @@ TWO := -n 2 --dist loadgroup --no-loadscope-reorder
 # Tests start dozens of processes that import the package, each a fifth slower without bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: study test slow faults long lint types unit docs docs-test gallery names gpu release clean
+.PHONY: study test slow faults long lint types unit docs docs-test gallery pages names gpu release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -71,6 +72,9 @@ gallery: $(VENV)/.docs
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
+
+pages: $(READY)
+	$(BIN)/python tools/generated.py
 
 names: $(READY)
 	$(BIN)/python -m tests.public_names
