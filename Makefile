@@ -9,9 +9,11 @@
 #   make docs      the site, into build/site
 #   make docs-test its snippets, notebooks and pages are tried; minutes
 # and for who changes or releases it:
+#   make pages   write the tables and help in docs again, which are generated
 #   make names   record public names and signatures after a change that was meant
 #   make gpu     conformance and language models on CUDA; skips, with the reason, without it
-#   make release is the version ready? its notes; with TAG=yes also the tests, then the tag
+#   make wheel   a wheel of what is committed, in dist
+#   make release is the version ready? its notes and a wheel; with TAG=yes also the tests, then the tag
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +23,7 @@ TWO := -n 2 --dist loadgroup --no-loadscope-reorder
 # Tests start dozens of processes that import the package, each a fifth slower without bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: study test slow faults long lint types unit docs docs-test gallery names gpu release clean
+.PHONY: study test slow faults long lint types unit docs docs-test gallery pages names gpu wheel release clean
 
 # The study strongly-convex at a fifth of its size: under two minutes on two cores.
 study: $(READY)
@@ -72,15 +74,23 @@ $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
+pages: $(READY)
+	$(BIN)/python tools/generated.py
+
 names: $(READY)
 	$(BIN)/python -m tests.public_names
 
 gpu: $(READY)
 	$(BIN)/python -m pytest --device cuda tests/conformance tests/language tests/weights
 
-# A dry run unless TAG=yes; nothing is pushed.
+# Of what is committed, in dist.
+wheel: $(READY)
+	$(BIN)/python tools/release.py --wheel
+
+# A dry run unless TAG=yes; INDEX=yes if it will be on a package index, from which the documents then
+# install. Nothing is pushed or uploaded.
 release: $(READY) $(if $(filter yes,$(TAG)),test slow long)
-	$(BIN)/python tools/release.py $(if $(filter yes,$(TAG)),--tag)
+	$(BIN)/python tools/release.py $(if $(filter yes,$(TAG)),--tag) $(if $(filter yes,$(INDEX)),--index)
 
 # On a machine without a GPU, a CPU build of torch spares gigabytes: install it into .venv first, or
 # point pip at one (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL); the constraints name its version.

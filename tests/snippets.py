@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from tests.tune.conftest import QUIET
 
@@ -78,3 +80,14 @@ def run_command(line: str, folder: Path, *more: str) -> str:
     program, *words = shlex.split(line, comments=True)
     assert program == "zotune"
     return run([sys.executable, "-m", "zotune.cli", *words, *more], folder)
+
+
+def tool(name: str) -> ModuleType:
+    """A module of the folder ``tools``, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "docs" / "gallery"
-LIST = "<!-- list of the gallery -->"
 CELL = re.compile(r"^# %%(?P<text> \[markdown\])?[^\n]*\n", re.MULTILINE)
 
 
@@ -97,6 +96,14 @@ def listing() -> str:
         for e in examples()
     ]
     return '<div class="gallery" markdown>\n' + "\n".join(parts) + "\n</div>"
+
+
+def files() -> str:
+    """The examples with their pictures and scripts, for readers of the folder."""
+    return "\n\n".join(
+        f"**[{e.title}]({e.name}.py)**: {e.summary}.\n\n![{e.title}]({e.name}.png)"
+        for e in examples()
+    )
 
 
 def main(folder: Path) -> None:

@@ -274,6 +274,14 @@ def test_solvers_stay_inside_the_bounds_of_a_problem(solver: str) -> None:
     assert all(((x >= 1) & (x <= 5)).all() for x in seen)
 
 
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "CMA-ES"])
+def test_what_a_suite_states_for_cma_es_no_other_solver_is_told(solver: str) -> None:
+    valley = next(p for p in problems("smoke", [8]) if p.name == "valley-8")
+    untold = run(valley, SOLVERS[solver], minimum=0.0)
+    told = run(replace(valley, deviation=2.0), SOLVERS[solver], minimum=0.0)
+    assert replace(told, seconds=0) == replace(untold, seconds=0)
+
+
 def test_suites_without_instances_refuse_one() -> None:
     with pytest.raises(ConfigError, match="suite 'smoke' has no instances"):
         list(problems("smoke", instance=2))

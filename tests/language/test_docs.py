@@ -11,16 +11,30 @@ import yaml
 from click.testing import CliRunner
 
 from zotune.cli import main
+from zotune.language.made import JUDGEMENTS, LABELS
 from zotune.language.options import Options
 from zotune.study.shape import TOP
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language-models.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"<!-- commands -->\n```\n(.*?)```", PAGE, re.DOTALL)
-SCRIPTS = re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+((NAME, SCRIPT),) = re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+(OUTPUT,) = re.findall(rf"<!-- output of {NAME} -->\n```\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.long
-def test_a_model_is_trained_exported_and_used_as_the_page_says(
+def typed(line: str) -> str:
+    done = CliRunner().invoke(main, shlex.split(line)[1:])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def predicted(said: pytest.CaptureFixture[str]) -> str:
+    said.readouterr()
+    exec(compile(SCRIPT, NAME, "exec"), {})
+    return said.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_model_that_the_page_trains_and_exports_answers_what_the_page_shows(
     shared_ray: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -29,13 +43,27 @@ def test_a_model_is_trained_exported_and_used_as_the_page_says(
     monkeypatch.chdir(tmp_path)
     lines = [line for block in COMMANDS for line in block.splitlines()]
     assert [line.split()[:2] for line in lines] == [["zotune", "run"], ["zotune", "export"]]
-    for line in lines:
-        done = CliRunner().invoke(main, shlex.split(line)[1:])
-        assert done.exit_code == 0, done.output
-    assert "AutoModelForSequenceClassification" in done.output
-    ((name, script),) = SCRIPTS
-    exec(compile(script, name, "exec"), {})
-    assert re.search(r"\['(good|bad)', '(good|bad)'\]\ntensor", capsys.readouterr().out)
+    assert "AutoModelForSequenceClassification" in [typed(line) for line in lines][-1]
+    assert predicted(capsys) == OUTPUT
+
+
+@pytest.mark.long
+def test_the_model_of_the_whole_study_gives_the_same_answers(
+    shared_ray: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed("zotune run tiny-lm --tracking-uri none --no-report")
+    typed("zotune export results/tiny-lm -o my-model")
+    assert predicted(capsys) == OUTPUT
+
+
+def test_the_answers_that_the_page_shows_are_the_labels_of_its_texts() -> None:
+    texts = dict(re.findall(r'"([^"]*\b(good|dull)\b[^"]*)"', SCRIPT))
+    labels = [label for word in texts.values() for label in LABELS if word in JUDGEMENTS[label]]
+    assert "\n".join([str(labels), *labels, ""]) == OUTPUT
 
 
 def test_studies_on_the_page_have_keys_and_options_that_there_are() -> None:

@@ -106,8 +106,13 @@ def markdown(kind: str) -> str:
     """One of the tables in Markdown."""
     rows = catalogue()[kind]
     lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(_cell, row.values())) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """A bar within a cell would end it."""
+    return text.replace("|", r"\|")
 
 
 def _cost(per_direction: int, per_step: int) -> str:

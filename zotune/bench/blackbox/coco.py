@@ -16,7 +16,7 @@ from zotune.bench.blackbox.problems import BlackboxProblem, TrueValues, require
 
 Make = Callable[[], Any]
 """Makes a suite of COCO."""
-DOMAIN_SCALE = 2.0
+DEVIATION = 2.0
 """Solutions lie within [−5, 5]; COCO's own experiments start CMA-ES with this deviation."""
 LOGGED = "number_target_triggers: 200 number_evaluation_triggers: 1 precision_f: 15"
 
@@ -52,7 +52,7 @@ def _problem(cocoex: Any, make: Make, at: int, *, noisy: bool) -> BlackboxProble
         budget=100 * len(start),
         opened=logged(cocoex, make, at) if noisy else opened,
         minimum=0.0 if noisy else None,
-        scale=DOMAIN_SCALE,
+        deviation=DEVIATION,
     )
 
 

@@ -47,8 +47,9 @@ class BlackboxProblem:
     """The function for one run, with its true values where it is noisy."""
     minimum: float | None = None
     """The known minimum; else the frozen reference is used."""
-    scale: float | None = None
-    """Distance over which solvers should search at first, where the suite states one."""
+    deviation: float | None = None
+    """The first standard deviation for CMA-ES, which cannot start without one, where the suite
+    states it. No other solver is told it."""
     bounds: tuple[float, float] | None = None
     """Lower and upper bound of every coordinate, told to every solver that takes them."""
     difference: float | None = None

@@ -46,8 +46,8 @@ def minimize(f: Function, problem: BlackboxProblem, **settings: Any) -> Answer:
 
 
 def default(f: Function, problem: BlackboxProblem) -> Answer:
-    """zotune with nothing said but the budget."""
-    return minimize(f, problem, scale=problem.scale, bounds=problem.bounds)
+    """zotune with nothing said but the budget and the problem's bounds."""
+    return minimize(f, problem, bounds=problem.bounds)
 
 
 def full_blocks(f: Function, problem: BlackboxProblem) -> Answer:
@@ -84,7 +84,8 @@ def cma_es(f: Function, problem: BlackboxProblem) -> Answer:
         "tolfunhist": 0,
         "bounds": [None, None] if problem.bounds is None else list(problem.bounds),
     }
-    strategy = cma.CMAEvolutionStrategy(list(problem.start), problem.scale or spread, options)
+    deviation = problem.deviation or spread
+    strategy = cma.CMAEvolutionStrategy(list(problem.start), deviation, options)
     while not strategy.stop():
         points = strategy.ask()
         strategy.tell(points, [f(np.asarray(x)) for x in points])
