@@ -29,6 +29,8 @@ VALUES = "auto.values"
 PLANNED = "auto.planned"
 """Key of the budgets that were planned with, one for each descent. If a run continues with a larger
 budget, the current descent finishes as planned and another one starts at the best point."""
+BEGAN, BEFORE = "auto.start", "auto.before"
+"""Keys of the point and the spent budget where the descent began, if the function has changed."""
 WRITTEN = "auto.version"
 """Key of the descent's version that produced these values; 1 if it is missing."""
 
@@ -92,6 +94,21 @@ class AutoLane(ProgramLane):
         if self.config.budget > int(planned[-1]):
             planned = torch.cat([planned, planned.new_tensor([self.config.budget])])
         return state.but(memory={**state.memory, PLANNED: planned})
+
+    def renewing(self, state: LaneState) -> Program[LaneState]:
+        """Begin another descent at x with the budget that is left; it evaluates x first."""
+        self._live = None
+        memory = {
+            VALUES: torch.zeros(0, dtype=torch.float64),
+            PLANNED: torch.tensor([self.config.budget]),
+            WRITTEN: torch.tensor([VERSION]),
+            BEGAN: state.x[0].clone(),
+            BEFORE: torch.tensor(self.spent(state)),
+        }
+        state = state.but(memory=memory)
+        if self.status(state) != RUNNING:
+            return state
+        return (yield from self._answered(state))
 
     def limit_to(self, limit: int) -> None:
         """Does nothing: the descent plans with its whole budget, reserved before it starts."""
@@ -162,7 +179,8 @@ class AutoLane(ProgramLane):
         """The descent at this state: the cached one, or a new one that is told all values again."""
         values, planned = state.memory[VALUES], self._planned(state)
         if self._live is None or self._live[0] != len(values):
-            self._live = (0, 0, self._new(self.iterate.begin()["x"][0], planned[0]))
+            start = state.memory.get(BEGAN, self.iterate.begin()["x"][0])
+            self._live = (0, 0, self._new(start, planned[0]))
         at, number, descent = self._live
         while at < len(values) or (descent.done and number + 1 < len(planned)):
             if descent.done:
@@ -176,9 +194,10 @@ class AutoLane(ProgramLane):
         return descent
 
     def _planned(self, state: LaneState) -> list[int]:
-        """The budgets of the descents, each including the budgets of those before it."""
+        """The budgets of the descents of this function, each including those before it."""
         known: list[int] = state.memory[PLANNED].tolist() if PLANNED in state.memory else []
-        return known or [self.config.budget]
+        before = int(state.memory.get(BEFORE, 0))
+        return [budget - before for budget in known or [self.config.budget]]
 
     def _new(self, start: Tensor, budget: int, number: int = 0) -> Descent:
         seed = self.config.seed * 1_000_003 + self.config.replicate + 7919 * number

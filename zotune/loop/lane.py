@@ -107,6 +107,28 @@ class Lane(ProgramLane):
             state = self.recorder.recorded(state, self.recorder.observation(state))
         return (yield from self.adopting(state))
 
+    def renewing(self, state: LaneState) -> Program[LaneState]:
+        """The state at the same points under another function, whose loss there is evaluated.
+
+        The vectors and numbers that the update and the step rule remember, and L unless it is
+        known, belong to the other function and are reset.
+        """
+        request = self.iterate.look(state)
+        if request is None:  # all replicates have diverged
+            return state
+        answer = yield request
+        known = answer.values.isfinite() & ~state.diverged
+        loss = torch.where(known, answer.values, state.loss)
+        state = self.recorder.looked(state, answer).but(
+            loss=loss,
+            best_loss=torch.where(known, loss, torch.inf),
+            best_x=self.iterate.best_at(state, known),
+            inverse_smoothness=torch.full_like(state.inverse_smoothness, torch.nan),
+            slots={},
+            memory={},
+        )
+        return (yield from self.adopting(state))
+
     @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
         """Prepare a state, possibly of another configuration, to continue under this one."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from zotune.config import Config
+from zotune.core.curve import LOSS
 from zotune.core.names import DIVERGED, EXHAUSTED, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
@@ -22,6 +23,14 @@ BLOCKS = 10
 """Tolerances are checked over this many times d + 1 evaluations."""
 MANY = 0.5
 """Share of failed evaluations above which the run does not count as a success."""
+SAME = 1e-14
+"""Relative difference of losses that differ by rounding only."""
+STATIONARY = (
+    "the loss never changed from its start, where all differences may vanish: a saddle (such as a "
+    "network whose weights are all zero), a minimum or a flat region; start elsewhere, such as at "
+    "small random values, or give a larger mu"
+)
+"""Said of a run that has not left its start."""
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
 
 
@@ -156,9 +165,25 @@ def ending(
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
+    if stays_at_start(state):
+        said.append(STATIONARY)
     if "noise" in chosen:
         said.append(f"the function is noisy: {chosen['noise']}")
     return "; ".join(said)
+
+
+def stays_at_start(state: State) -> bool:
+    """Whether no step of any replicate has changed the loss, beyond its rounding error."""
+    if not min(lane.steps for lane in state.lanes):
+        return False
+    seen = [(lane, at.tensors[LOSS]) for lane in state.lanes for at in lane.curve.seen]
+    seen += [(lane, loss) for lane in state.lanes for loss in (lane.loss, lane.best_loss)]
+    return all(
+        bool(
+            (loss - lane.start_loss.to(loss)).abs().le(SAME * lane.start_loss.abs().to(loss)).all()
+        )
+        for lane, loss in seen
+    )
 
 
 def _end_of(config: Config, state: State, status: str) -> str:
