@@ -96,22 +96,26 @@ def split_finite(values: Mapping[str, float]) -> tuple[dict[str, float], list[st
 
 
 def settings_of(trial: Trial) -> dict[str, Any]:
-    """The configuration of a trial; for zotune's trainables, with defaults filled in."""
+    """The configuration of a trial; for zotune's trainables, with defaults filled in.
+
+    It includes the keys that go to the user's function.
+    """
     cls: Any = trial.get_trainable_cls()  # type: ignore[no-untyped-call]
     given = {**getattr(cls, "defaults", {}), **trial.config}
     if cls is None or not any(base.__name__ == "ZOTrainable" for base in cls.__mro__):
         return given
-    from zotune.config import parse_config
+    from zotune.config import parse_config, parted
     from zotune.errors import ConfigError
     from zotune.objectives import PROBLEMS, complete_problem
 
+    known, own = parted(given)
     try:
-        full = parse_config(given).model_dump()
+        full = parse_config(known).model_dump()
     except (ConfigError, TypeError):
         return given
     if full["problem"].get("name") in PROBLEMS:  # not a function of the user's
         full["problem"] = complete_problem(full["problem"])
-    return {key: value for key, value in full.items() if key not in MACHINERY}
+    return {key: value for key, value in full.items() if key not in MACHINERY} | own
 
 
 def params_of(settings: Mapping[str, Any]) -> dict[str, str]:

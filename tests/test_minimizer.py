@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from ray import cloudpickle
+from ray.tune.search import Searcher
 
 import zotune
 from zotune.errors import CheckpointError, ConfigError
@@ -55,6 +59,36 @@ def test_the_result_says_of_itself_what_minimize_s_says(tmp_path: Path, way: str
         said = (other.message, other.success, other.failed, other.nfev, other.status, other.chosen)
         assert said == (run.message, run.success, run.failed, run.nfev, run.status, run.chosen)
         assert repr(other) == repr(run)
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_minimizer_is_pickled_between_any_two_values(way: str, copied: Any) -> None:
+    minimizer = zotune.Minimizer(START, budget=40, **WAYS[way])
+    while not minimizer.done:
+        asked = minimizer.ask()
+        if len(asked) > 1:
+            minimizer.tell([valley(asked[1])], [asked.ids[1]])
+        minimizer = copied(minimizer)
+        asked = minimizer.ask()
+        minimizer.tell([valley(x) for x in asked])
+    run = zotune.minimize(valley, START, budget=40, **WAYS[way])
+    assert repr(copied(minimizer).result) == repr(run)
+    assert torch.equal(minimizer.result.x, run.x)
+
+
+def test_a_searcher_that_holds_a_minimizer_goes_through_tunes_snapshots() -> None:
+    class Holding(Searcher):
+        def __init__(self) -> None:
+            super().__init__(metric="loss", mode="min")
+            self.minimizer = zotune.Minimizer(START, budget=40)
+
+    holding = Holding()
+    asked = holding.minimizer.ask()
+    holding.minimizer.tell([valley(x) for x in asked])
+    again = cloudpickle.loads(cloudpickle.dumps(holding))
+    assert again.minimizer.ask().ids == holding.minimizer.ask().ids
+    assert np.array_equal(again.minimizer.ask(), holding.minimizer.ask())
 
 
 def test_a_result_before_the_end_says_that_the_run_goes_on(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -348,6 +349,24 @@ def parse_config(settings: Mapping[str, Any]) -> Config:
         raise ConfigError(describe(error.errors()[0])) from None
 
 
+def parted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a run, and all other keys, such as hyperparameters of a user's function.
+
+    >>> parted({"q": 4, "tag": "a"})
+    ({'q': 4}, {'tag': 'a'})
+    """
+    known = {key: value for key, value in settings.items() if key in Config.model_fields}
+    return known, {key: value for key, value in settings.items() if key not in known}
+
+
+def misspelt(key: str) -> str | None:
+    """The setting that a key is probably meant to be; None if no setting is that similar."""
+    close = get_close_matches(str(key), Config.model_fields, n=1, cutoff=SIMILAR)
+    return close[0] if close and key not in Config.model_fields else None
+
+
+SIMILAR = 0.8
+"""Similarity from which an unknown key is probably a misspelt setting."""
 PAIRS = "; a pair for each coordinate is written as (all the low ends, all the high ends)"
 WHOLE = "a whole number"
 _ELSEWHERE = dict.fromkeys(("lr", "learning_rate", "step_size"), " (did you mean 'eta'?)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import ABC
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,34 @@ def test_a_trainable_takes_estimators_along_that_were_registered_before_it(tmp_p
     ).fit()
     assert not results.errors
     alone = reported(bowl, **settings)
+    assert (results[0].metrics or {})["loss"] == alone.rows[-1]["loss"]
+
+
+@pytest.mark.usefixtures("shared_ray")
+@pytest.mark.parametrize("in_a_class", [False, True])
+def test_our_trainable_takes_problems_and_estimators_of_a_script_to_its_workers(
+    tmp_path: Path, in_a_class: bool
+) -> None:
+    @zotune.estimators.register("third", formula="U v / 3q")
+    def third(v: torch.Tensor, block: Any) -> torch.Tensor:
+        """A third of the average."""
+        return v / (3 * block.q)
+
+    @zotune.objectives.register("moved", formula="‖x − 1‖²")
+    def moved(dim: int = 5) -> zotune.Objective:
+        """A bowl away from the start."""
+        return zotune.objective(lambda x: (x - 1).square().sum(), dim, L=2.0)
+
+    third.__module__ = moved.__module__ = "__main__"  # as in a script
+    mine: Any = type("Mine", (zotune.ZOTrainable, ABC), {}) if in_a_class else zotune.ZOTrainable
+    settings = {"estimator": "third", "q": 2, "budget": 40, "step": "constant", "eta": 0.1}
+    results = tune.Tuner(
+        tune.with_resources(mine, {"cpu": 0.5}),
+        param_space=settings | {"problem": {"name": "moved", "dim": 4}},
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert not results.errors
+    alone = reported({"name": "moved", "dim": 4}, **settings)
     assert (results[0].metrics or {})["loss"] == alone.rows[-1]["loss"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ray import cloudpickle
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
 import zotune
@@ -269,6 +270,22 @@ def test_a_scheduler_must_have_something_to_compare(
     search = {"algorithm": "random", "trials": 4} if "loguniform" in str(space) else {}
     with pytest.raises(StudyError, match=message):
         study(scheduler="asha", space=space, within=within, search=search)
+
+
+@pytest.mark.parametrize("search", ["random", "optuna"])
+def test_a_choice_is_a_group_as_a_list_is(search: str) -> None:
+    space = {"q": {"choice": [1, 10]}, "eta": {"loguniform": [0.1, 1]}}
+    found = study(
+        scheduler="asha",
+        space=space,
+        within=["q"],
+        search={"algorithm": search, "trials": 4},
+    )
+    groups = scheduler(found, NOWHERE)
+    assert isinstance(groups, Within)
+    groups.set_search_properties("loss", "min")
+    of = [groups.of(Trial("__fake", config={"q": q, "eta": 0.5}, stub=True)) for q in (1, 10, 1)]
+    assert of[0] is of[2] is not of[1]
 
 
 def test_what_stops_besides_the_budget() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -30,14 +30,33 @@ def _inside(code: CodeType) -> Iterator[str]:
             yield repr(constant)
 
 
-def refusal(fn: Callable[..., Any], count: int) -> str:
-    """Why a function cannot be called with ``count`` arguments; empty if it can or is unknown.
+def takes(fn: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of this name that can be passed by keyword."""
+    try:
+        found = inspect.signature(fn).parameters.get(name)
+    except (TypeError, ValueError):  # not a function, or a builtin without a signature
+        return False
+    return found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
+
+
+def refusal(
+    fn: Callable[..., Any], count: int, named: Iterable[str] = (), *, more: bool = False
+) -> str:
+    """Why a function cannot be called with these arguments; empty if it can or is unknown.
+
+    Args:
+        fn: the function.
+        count: number of positional arguments.
+        named: names of keyword arguments.
+        more: whether further arguments may be given later, so that none is missing yet.
 
     >>> refusal(lambda x, data: 0, 1), refusal(lambda x, scale=2: 0, 1)
     ("missing a required argument: 'data'", '')
     """
     try:
-        inspect.signature(fn).bind(*range(count))
+        signature = inspect.signature(fn)
+        bind = signature.bind_partial if more else signature.bind
+        bind(*range(count), **dict.fromkeys(named))
     except TypeError as error:
         return str(error)
     except ValueError:  # a builtin without a signature

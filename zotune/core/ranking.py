@@ -8,6 +8,8 @@ from zotune.core.names import DIVERGED
 
 ABOVE = "above its start"
 """Remark on a run whose final loss is above its start."""
+AT_START = "stuck at its start (a saddle?)"
+"""Remark on a run whose final loss is exactly that of its start, where differences may vanish."""
 
 
 def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float, float]:
@@ -26,7 +28,7 @@ def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float
 def remarks(
     loss: float | None, start: float | None, estimated_smoothness: float | None = None
 ) -> list[str]:
-    """Remarks on a result: it ends above its start, or its L was estimated.
+    """Remarks on a result: it ends above its start or exactly at it, or its L was estimated.
 
     Args:
         loss: the final loss.
@@ -39,6 +41,8 @@ def remarks(
     said = []
     if loss is not None and start is not None and loss > start:
         said.append(ABOVE)
+    if loss is not None and loss == start:
+        said.append(AT_START)
     if estimated_smoothness is not None:
         said.append(f"L estimated ({estimated_smoothness:.3g})")
     return said

@@ -24,6 +24,10 @@ class Told:
     larger budget ends as planned, and begins once more at its answer."""
     stamp: str
     """The version of the method that asked for them."""
+    start: Tensor | None = None
+    """Where the method began, (d,), if that is not the start of the run: the function changed."""
+    before: int = 0
+    """What had been spent there."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,10 @@ class LaneState:
         state = object.__new__(LaneState)
         state.__dict__.update(self.__dict__, **changes)
         return state
+
+    def without_memory(self) -> LaneState:
+        """This state at the same points, without what belongs to the path that led there."""
+        return self.but(slots={}, center=None, next_q=None, rule="", numbers={})
 
     def observation(self, spent: int, tensors: Mapping[str, Tensor]) -> Observation:
         """An observation of this state: losses, and the metrics of the iterate."""

@@ -81,6 +81,14 @@ class Loop:
         """Prepare a state, possibly of another configuration, to continue under this one."""
         return State(tuple(lane.adopt(one) for lane, one in self._each(state)))
 
+    def renew(self, state: State) -> State:
+        """Go on from the points of a run of another function, as when its hyperparameters change.
+
+        Spent budget and curve are kept. What is known of values and slopes is not: each replicate
+        begins anew at its point, whose loss is evaluated.
+        """
+        return State(tuple(lane.renew(one) for lane, one in self._each(state)))
+
     def step(self, state: State) -> State:
         """One step of every running replicate."""
         return State(

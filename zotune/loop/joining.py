@@ -40,15 +40,10 @@ def _lane(lane: ProgramLane, state: LaneState, points: Tensor, losses: Tensor) -
         return state
     lowest = losses < state.best_loss
     return lane.adopt(
-        state.but(
+        state.without_memory().but(
             x=torch.where(better[:, None], points, state.x),
             loss=torch.where(better, losses, state.loss),
             best_x=torch.where(lowest[:, None], points, state.best_x),
             best_loss=torch.where(lowest, losses, state.best_loss),
-            slots={},
-            center=None,
-            next_q=None,
-            rule="",
-            numbers={},
         )
     )

@@ -96,6 +96,26 @@ class Lane(ProgramLane):
             state = self.recorder.recorded(state, seen)
         return (yield from self.adopting(state))
 
+    def renewing(self, state: LaneState) -> Program[LaneState]:
+        """The state at the same points under another function, whose loss there is evaluated.
+
+        The vectors and numbers that the update and the step rule remember, and L unless it is
+        known, belong to the other function and are reset.
+        """
+        buys = self.budget.buys_value(state.ledger) or not self.iterate.charges_looks
+        if state.lost == self.iterate.replicates or not buys:
+            return state
+        state, loss, _ = yield from self.recorder.looking(state.without_memory())
+        known = loss.isfinite() & ~state.diverged
+        loss = torch.where(known, loss, state.loss)
+        state = state.but(
+            loss=loss,
+            best_loss=torch.where(known, loss, torch.inf),
+            best_x=self.iterate.best_at(state, known),
+            inverse_smoothness=torch.full_like(state.inverse_smoothness, torch.nan),
+        )
+        return (yield from self.adopting(state))
+
     @gradient_free
     def adopt(self, state: LaneState) -> LaneState:
         """Prepare a state, possibly of another configuration, to continue under this one."""

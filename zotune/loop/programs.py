@@ -51,6 +51,10 @@ class ProgramLane(ABC):
         """The program of ``init``."""
 
     @abstractmethod
+    def renewing(self, state: LaneState) -> Program[LaneState]:
+        """The program of ``renew``."""
+
+    @abstractmethod
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """The program of ``step``."""
 
@@ -90,6 +94,11 @@ class ProgramLane(ABC):
     def init(self) -> LaneState:
         """The state before the first step, with its loss evaluated."""
         return self.evaluator.run(self.begin)
+
+    @gradient_free
+    def renew(self, state: LaneState) -> LaneState:
+        """The state at the same points, under another function."""
+        return self.evaluator.run(self.renewing, state)
 
     @gradient_free
     def step(self, state: LaneState) -> LaneState:

@@ -7,6 +7,7 @@ was interrupted inside a block.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -71,22 +72,36 @@ class Replayed(ProgramLane):
         it = self.iterate
         unknown = torch.full((1,), torch.nan, dtype=it.value_dtype, device=it.device)
         told = Told(torch.zeros(0, dtype=torch.float64), (self.config.budget,), self.method.stamp)
-        state = LaneState.at_start(it.begin(), unknown, told=told)
-        x, self._live = self._start, None
-        values: list[float] = []
-        while len(values) < min(STARTS, self.config.budget):
-            values += (yield self._request(state, x[None])).values[0].tolist()
-            if np.isfinite(values[-1]):
-                break
-        if not np.isfinite(values[-1]):
-            raise ObjectiveError(it.start_error(torch.tensor(values[-1:])))
-        many = len(values)
-        told = Told(torch.tensor(values, dtype=torch.float64), told.planned, told.stamp)
-        ledger = state.ledger.charge(many, many)
-        state = self._with_answer(state.but(told=told, steps=many, q=1, ledger=ledger))
+        state = yield from self._begun(LaneState.at_start(it.begin(), unknown, told=told))
         state = state.but(start_loss=state.loss)
         first = state.but(ledger=Ledger(), steps=0, q=0)
         return state.but(curve=state.curve.append(self._observation(first)))
+
+    def renewing(self, state: LaneState) -> Program[LaneState]:
+        """Begin anew at x with the budget that is left, under another function."""
+        before = self.spent(state)
+        if before >= self.config.budget:
+            return state
+        values, planned = torch.zeros(0, dtype=torch.float64), (self.config.budget,)
+        told = Told(values, planned, self.method.stamp, state.x[0].double().cpu(), before)
+        return (yield from self._begun(state.but(told=told)))
+
+    def _begun(self, state: LaneState) -> Program[LaneState]:
+        """The state at the start of its method, after evaluating it."""
+        told, self._live = _told(state), None
+        values: list[float] = []
+        while len(values) < min(STARTS, told.planned[0] - told.before):
+            asked = self._start(told)[None]
+            values += (yield self._request(state, asked)).values[0].tolist()
+            if np.isfinite(values[-1]):
+                break
+        if not np.isfinite(values[-1]):
+            raise ObjectiveError(self.iterate.start_error(torch.tensor(values[-1:])))
+        many = len(values)
+        told = replace(told, values=torch.tensor(values, dtype=torch.float64))
+        ledger = state.ledger.charge(many, many)
+        state = state.but(told=told, steps=state.steps + many, q=1, ledger=ledger)
+        return self._with_answer(state)
 
     def adopt(self, state: LaneState) -> LaneState:
         """Check that the state was produced by the same version of the method."""
@@ -102,8 +117,7 @@ class Replayed(ProgramLane):
                 "from its best point"
             )
         if self.config.budget > told.planned[-1]:
-            planned = (*told.planned, self.config.budget)
-            return state.but(told=Told(told.values, planned, told.stamp))
+            return state.but(told=replace(told, planned=(*told.planned, self.config.budget)))
         return state
 
     def limit_to(self, limit: int) -> None:
@@ -117,14 +131,14 @@ class Replayed(ProgramLane):
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
             state = state.but(curve=state.curve.append(self._observation(state)))
         values = (yield self._request(state, asked)).values[0].double().cpu()
-        assert state.told is not None  # of this method
         self._live = None  # an interrupt must not leave a method that was told half of them
         live.dialogue.tell(values.numpy())
-        known = torch.cat([state.told.values, values])
+        told = _told(state)
+        known = torch.cat([told.values, values])
         self._live = Live(len(known), live.part, live.dialogue)
         return self._with_answer(
             state.but(
-                told=Told(known, state.told.planned, state.told.stamp),
+                told=replace(told, values=known),
                 steps=state.steps + 1,
                 q=cost,
                 ledger=state.ledger.charge(cost, cost),
@@ -176,15 +190,14 @@ class Replayed(ProgramLane):
 
     def _at(self, state: LaneState) -> Live:
         """The method at this state: the cached one, or a new one that is told all values again."""
-        told = state.told
-        assert told is not None  # of this method
+        told = _told(state)
         if self._live is None or self._live.told != len(told.values):
             self._live = self._first(told)
         at, part, dialogue = self._live
         while at < len(told.values) or (dialogue.done and part + 1 < len(told.planned)):
             if dialogue.done:
                 part += 1
-                left = told.planned[part] - at
+                left = told.planned[part] - told.before - at
                 dialogue = self._new(dialogue.x, dialogue.best, left, left, part)
                 continue
             n = len(dialogue.ask())
@@ -197,8 +210,10 @@ class Replayed(ProgramLane):
         """The method after the value of the start."""
         values = told.values.numpy()
         at = int(np.isfinite(values).argmax())
-        budget = told.planned[0]
-        return Live(at + 1, 0, self._new(self._start, float(values[at]), budget - at - 1, budget))
+        budget = told.planned[0] - told.before
+        return Live(
+            at + 1, 0, self._new(self._start(told), float(values[at]), budget - at - 1, budget)
+        )
 
     def _new(self, x: Vector, value: float, left: int, budget: int, part: int = 0) -> Dialogue:
         """The method at a start."""
@@ -206,12 +221,18 @@ class Replayed(ProgramLane):
         start = Start(x, value, left, self._bounds, self.config.scale, seed, budget)
         return Dialogue(self.method, start)
 
-    @property
-    def _start(self) -> Vector:
-        """The start of the run, inside the bounds."""
-        x: Vector = self.iterate.begin()["x"][0].double().cpu().numpy()
+    def _start(self, told: Told) -> Vector:
+        """Where the method begins, inside the bounds."""
+        given = self.iterate.begin()["x"][0] if told.start is None else told.start
+        x: Vector = given.double().cpu().numpy()
         return x if self._bounds is None else np.clip(x, *self._bounds)
 
     def _vector(self, x: Vector) -> Tensor:
         it = self.iterate
         return torch.from_numpy(np.ascontiguousarray(x)).to(it.device, it.dtype)[None]
+
+
+def _told(state: LaneState) -> Told:
+    """What the method of a state was told."""
+    assert state.told is not None  # every state of this lane has it
+    return state.told

@@ -8,6 +8,7 @@ import numbers
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class CallableObjective(Objective):
 
     def __init__(
         self,
-        fn: Callable[[Tensor], Any],
+        fn: Callable[..., Any],
         dim: int,
         *,
         batched: bool,
@@ -57,6 +58,10 @@ class CallableObjective(Objective):
     ) -> None:
         super().__init__(name, dim, dtype=dtype, device=device)
         self.fn = fn
+        self._arguments: tuple[Any, ...] = ()
+        """Data, which the function gets after the point."""
+        self._named: dict[str, Any] = {}
+        """Further arguments, by name."""
         self.batched = batched
         self.failures = failures
         self.failure = ""
@@ -88,8 +93,31 @@ class CallableObjective(Objective):
         """As given, or zero."""
         return self._start
 
+    def bound(self, data: Any = None, named: Mapping[str, Any] | None = None) -> CallableObjective:
+        """The same objective, whose function is called with its data and further arguments.
+
+        Args:
+            data: its second argument; None: there is none.
+            named: further arguments, by name.
+        """
+        whole = self if data is None and not named else copy(self)
+        if whole is not self:
+            whole._arguments = self._arguments if data is None else (data,)
+            whole._named = {**self._named, **(named or {})}
+        whole.require_arguments()
+        return whole
+
+    def require_arguments(self) -> None:
+        """Raise an error if the function needs other arguments than those that it gets."""
+        if wrong := refusal(self.fn, 1 + len(self._arguments), self._named):
+            raise ConfigError(
+                f"an objective must take one vector: {wrong}; with data=…, it is called "
+                "fn(x, data); only in a Tuner it can take config, or what tune.with_parameters adds"
+            )
+
     def _checked_start(self, start: Any) -> Tensor:
-        point = torch.as_tensor(start, dtype=self.dtype, device=self.device)
+        own = start.copy() if isinstance(start, np.ndarray) else start  # Ray's are read-only
+        point = torch.as_tensor(own, dtype=self.dtype, device=self.device)
         if point.shape != (self.dim,):
             raise ConfigError(
                 f"start must have shape ({self.dim},), one coordinate for each dimension, "
@@ -124,7 +152,7 @@ class CallableObjective(Objective):
         """The same for an ``async def``, which gets a tensor unless it is annotated otherwise."""
         try:
             at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
-            return _number(await self.fn(at))
+            return _number(await self._call(at))
         except self.failures as error:
             return self._failed(error)
 
@@ -160,12 +188,12 @@ class CallableObjective(Objective):
         """Call with a copy, as the function may change its argument."""
         if self.batched:
             return self._called_with_batch(x, arrays=arrays)
-        return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]
+        return self._call(x.cpu().numpy().copy() if arrays else x.clone())
 
     def _called_with_batch(self, x: Tensor, *, arrays: bool) -> Any:
         """The same for a batch, which is not copied; the first call checks that it is unchanged."""
         before = None if self._leaves_alone else x.clone()
-        answer = self.fn(x.cpu().numpy() if arrays else x)  # type: ignore[arg-type]
+        answer = self._call(x.cpu().numpy() if arrays else x)
         if before is not None and not torch.equal(before, x):
             raise ObjectiveError(
                 f"a batched objective must not change its argument, and {self.name} does so; "
@@ -173,6 +201,10 @@ class CallableObjective(Objective):
             )
         self._leaves_alone = True
         return answer
+
+    def _call(self, at: Any) -> Any:
+        """Call the user's function at a point or a batch, with all of its arguments."""
+        return self.fn(at, *self._arguments, **self._named)
 
     def _checked_batch(self, result: Any, n: int) -> Tensor:
         try:
@@ -267,7 +299,7 @@ def _number(result: Any) -> float:
 
 
 def objective(
-    fn: Callable[[Tensor], Any],
+    fn: Callable[..., Any],
     dim: int,
     *,
     batched: bool = False,
@@ -287,7 +319,9 @@ def objective(
 
     Args:
         fn: takes a vector (d,) and returns a number; if ``batched``, takes (n, d) and returns (n,).
-            An ``async def`` is awaited for many points concurrently.
+            An ``async def`` is awaited for many points concurrently. It may take data after the
+            vector, ``fn(x, data)``, which are then given as ``data=…`` to ``zotune.minimize`` or
+            ``zotune.trainable``.
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
@@ -321,10 +355,8 @@ def objective(
         )
     if not callable(fn):
         raise ObjectiveError(f"an objective is a callable, got {type(fn).__name__}: {short(fn)}")
-    if wrong := refusal(fn, 1):
-        raise ConfigError(
-            f"an objective must take one vector: {wrong}; with data=…, it is called fn(x, data)"
-        )
+    if refusal(fn, 1, more=True):
+        raise ConfigError(f"an objective must take one vector: {refusal(fn, 1)}")
     if optimum is not None and not _is_a_number(optimum):
         raise ConfigError(
             f"optimum must be a number, the lowest value of the function, got {short(optimum)}"

@@ -6,6 +6,8 @@ import numbers
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zotune._lazy import LazyModule
 from zotune.errors import ConfigError, one_of
 
@@ -24,16 +26,16 @@ def positive_int(what: str, value: object) -> int:
     return int(value)
 
 
-def dimension_of(x0: Any) -> int:
+def dimension_of(x0: Any, what: str = "x0") -> int:
     """The dimension of a start, (d,) or (replicates, d)."""
     try:
-        start = torch.as_tensor(x0)
+        start = torch.as_tensor(x0.copy() if isinstance(x0, np.ndarray) else x0)
     except (TypeError, ValueError, RuntimeError):
         start = torch.empty(())
     if start.dim() not in (1, 2) or start.is_complex():
         raise ConfigError(
-            f"x0 must be a vector, (d,), or one for each replicate, (replicates, d), got {x0!r}; "
-            "give [0.0] for a function of one number"
+            f"{what} must be a vector, (d,), or one for each replicate, (replicates, d), "
+            f"got {x0!r}; give [0.0] for a function of one number"
         )
     return start.shape[-1]
 

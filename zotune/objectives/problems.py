@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from zotune.errors import ConfigError, nearest
+from zotune.objectives.callables import CallableObjective
 from zotune.objectives.checks import short
 from zotune.objectives.protocol import AnyObjective, Objective
 from zotune.registry import Registry, require_name, summary_of
@@ -146,6 +147,8 @@ def build_any_problem(
             f"problem {entry.name!r} must build an Objective, got {type(built).__name__}; "
             "return zotune.objective(fn, dim)"
         )
+    if isinstance(built, CallableObjective):
+        built.require_arguments()
     return built
 
 

@@ -8,7 +8,7 @@ scalar log.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def _plain(lane: LaneState) -> dict[str, Any]:
         "ledger": asdict(lane.ledger),
         **{name: float(getattr(lane, name)).hex() for name in _FLOATS},
         "numbers": {name: value.hex() for name, value in lane.numbers.items()},
-        "told": None if lane.told is None else [lane.told.planned, lane.told.stamp],
+        "told": None if (t := lane.told) is None else [t.planned, t.stamp, t.before],
     }
 
 
@@ -200,6 +200,8 @@ def _tensors(lane: LaneState) -> dict[str, Tensor]:
         tensors["center"] = lane.center
     if lane.told is not None:
         tensors["told"] = lane.told.values
+        if lane.told.start is not None:
+            tensors["told.start"] = lane.told.start
     return tensors | {f"curve.{name}": value for name, value in lane.curve.stacked().items()}
 
 
@@ -229,7 +231,15 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
         center=own.get("center"),
         numbers={name: float.fromhex(value) for name, value in plain["numbers"].items()},
         curve=Curve.of(curve),
-        told=None if told is None else Told(own["told"].cpu(), tuple(told[0]), told[1]),
+        told=None if told is None else _told(told, own),
+    )
+
+
+def _told(plain: Sequence[Any], own: Mapping[str, Tensor]) -> Told:
+    planned, stamp, before = plain
+    start = own.get("told.start")
+    return Told(
+        own["told"].cpu(), tuple(planned), stamp, None if start is None else start.cpu(), before
     )
 
 

@@ -20,6 +20,7 @@ from zotune.core.state import State
 from zotune.errors import CheckpointError, ConfigError, ZotuneError
 from zotune.loop import Loop
 from zotune.objectives import (
+    CallableObjective,
     Objective,
     build_any_problem,
     complete_problem,
@@ -33,7 +34,6 @@ from zotune.runs.run import Run, run_of
 from zotune.runs.sources import (
     Factory,
     Source,
-    bound_to,
     require_exceptions,
     require_sendable,
 )
@@ -314,6 +314,8 @@ def as_objective(
             )
     if isinstance(target, Factory):
         return as_objective(Source(target).build(data, torch.device("cpu")))
+    if isinstance(target, CallableObjective):
+        target, data = target.bound(data), None
     if data is not None and not _is_plain(target):
         raise ConfigError(
             "data is for a plain function, called fn(x, data), or for a zotune.factory; "
@@ -334,13 +336,12 @@ def as_objective(
             "a plain function does not know its dimension; give x0, "
             "or wrap it with zotune.objective(fn, dim)"
         )
-    fn = target if data is None else bound_to(target, data)
     name = Source(target, 1).name
     options: dict[str, Any] = told | {"name": name}
-    wrapped = objective(fn, dimension_of(x0), **options)
+    wrapped = objective(target, dimension_of(x0), **options)
     if not isinstance(x0, torch.Tensor):
         wrapped.prefer_arrays()
-    return as_objective(wrapped)
+    return as_objective(wrapped, data=data)
 
 
 def _sides(bounds: Any) -> Any:

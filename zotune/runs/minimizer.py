@@ -76,8 +76,8 @@ class Minimizer:
 
     It takes the same steps as ``minimize`` and, for functions whose values do not depend on the
     batch, gives the same bits. Values may be told in any order and in parts, by the points' ids. It
-    can be saved between any ask and tell; after loading, points without a value are asked for again
-    under the same ids, and charged once.
+    can be saved, pickled or copied between any ask and tell; after loading, points without a value
+    are asked for again under the same ids, and charged once.
 
     Args:
         x0: the start, (d,).
@@ -170,6 +170,17 @@ class Minimizer:
 
     def save(self, path: str | Path) -> Path:
         """Write the whole state to a file, atomically."""
+        header, tensors = self._values_told()
+        return write_tensors(Path(path), tensors, {"zotune.minimizer": json.dumps(header)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the values that were told, which are replayed; also what ``copy`` does."""
+        header, tensors = self._values_told()
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return _unpickled, (type(self), header, arrays)
+
+    def _values_told(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """The state as plain values and tensors."""
         header = {
             "format": FORMAT,
             "config": self._loop.config.model_dump(),
@@ -185,12 +196,16 @@ class Minimizer:
             "partial.ids": ids,
             "partial.values": torch.tensor(partial, dtype=torch.float64),
         }
-        return write_tensors(Path(path), tensors, {"zotune.minimizer": json.dumps(header)})
+        return header, tensors
 
     @classmethod
     def load(cls, path: str | Path) -> Minimizer:
         """Load a Minimizer written by ``save``, by replaying its values."""
-        header, tensors = _read(Path(path))
+        return cls._replayed(*_read(Path(path)))
+
+    @classmethod
+    def _replayed(cls, header: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Minimizer:
+        """A Minimizer with this configuration that is told these values."""
         self = object.__new__(cls)
         self._begin(parse_config(header["config"]), tensors["start"])
         parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
@@ -242,6 +257,13 @@ def _numbers(values: Any) -> npt.NDArray[np.float64]:
             f"tell needs numbers, one a point, got {short(values)}; "
             "inf or NaN says that an evaluation has failed"
         ) from None
+
+
+def _unpickled(
+    kind: type[Minimizer], header: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> Minimizer:
+    """The Minimizer of a pickle."""
+    return kind._replayed(header, {name: torch.tensor(a) for name, a in arrays.items()})
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:

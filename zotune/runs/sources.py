@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from zotune.clusters.portable import require_portable
-from zotune.core.code import code_of
+from zotune.core.code import code_of, refusal, takes
 from zotune.errors import ConfigError, ObjectiveError
-from zotune.objectives import Objective, dtype_name, objective, positive_int
+from zotune.objectives import (
+    CallableObjective,
+    Objective,
+    dimension_of,
+    dtype_name,
+    objective,
+    positive_int,
+)
 from zotune.weights.objective import WeightsObjective
+
+CONFIG = "config"
+"""Name of the parameter by which a function gets its own keys of a Tuner's space."""
 
 
 @dataclass(frozen=True)
 class Factory:
     """A function that builds the objective in the process that evaluates it; see ``factory``."""
 
-    fn: Callable[[Any], Objective | WeightsObjective]
+    fn: Callable[..., Objective | WeightsObjective]
 
 
-def factory(fn: Callable[[Any], Objective | WeightsObjective]) -> Factory:
+def factory(fn: Callable[..., Objective | WeightsObjective]) -> Factory:
     """Mark a function that builds an objective from the data, once in each worker.
 
     Use it if the objective cannot be serialised (an open simulator, a compiled model), or if it is
-    built from data that all trials share.
+    built from data that all trials share. In a Tuner it may take ``config``, too, as
+    ``fn(data, config)``: the keys of the trial's configuration that are not settings.
 
     >>> import zotune
     >>> make = zotune.factory(lambda data: zotune.objective(lambda x: (x - data).norm(), dim=3))
@@ -60,11 +69,27 @@ class Source:
                 "a trainable is bound to an Objective, a function, a zotune.factory or a "
                 f"torch.nn.Module, got {type(self.target).__name__}"
             )
-        if plain and self.dim is None:
+        if plain and self.dim is None and "start" not in self.options:
             raise ConfigError(
                 "a plain function does not know its dimension; give dim=…, "
                 "or wrap it with zotune.objective(fn, dim)"
             )
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The user's function, which takes data and further arguments; None if there is none."""
+        if isinstance(self.target, Factory | CallableObjective):
+            return self.target.fn
+        return (
+            None
+            if isinstance(self.target, Objective | WeightsObjective | nn.Module)
+            else (self.target)
+        )
+
+    @property
+    def takes_config(self) -> bool:
+        """Whether the function takes the keys of a configuration that are not settings."""
+        return self.function is not None and takes(self.function, CONFIG)
 
     @property
     def name(self) -> str:
@@ -80,32 +105,77 @@ class Source:
         """A short hash of the code and its location; the same in every run of one script."""
         return code_of(self.target.fn if isinstance(self.target, Factory) else self.target)
 
-    def check_options(self, data: Any) -> None:
-        """Raise an error for invalid options before a worker uses them."""
+    def check(self, data: Any) -> None:
+        """Raise an error for invalid options or data before a worker uses them."""
         if self.options:
             require_exceptions(self.options.get("failures", ()))
-            self.build(data, torch.device("cpu"))
+            self._wrapped(torch.device("cpu"))
+        self.require_taken(data, {})
 
-    def build(self, data: Any, device: torch.device) -> Objective | WeightsObjective:
-        """Build the objective in the process that evaluates it; weights are as when bound."""
-        target = self.target
+    def require_taken(self, data: Any, more: Mapping[str, Any]) -> None:
+        """Raise an error for data or further arguments that the function does not take."""
+        if self.function is None:
+            if isinstance(self.target, nn.Module) and not more:
+                return
+            if data is not None or more:
+                what = next(iter(more), "data")
+                raise ConfigError(
+                    f"{what} is for a function of yours, called fn(x, data), or for a "
+                    f"zotune.factory; got {what} with {type(self.target).__name__}"
+                )
+            return
+        count = 1 if isinstance(self.target, Factory) or data is None else 2
+        if wrong := refusal(self.function, count, self._names(more), more=True):
+            raise ConfigError(
+                f"{self.name} does not take its arguments: {wrong}; it is called fn(x), with "
+                "data=… fn(x, data), and with the names that it takes of config and of "
+                "tune.with_parameters"
+            )
+
+    def _names(self, more: Mapping[str, Any]) -> list[str]:
+        return [*([CONFIG] if self.takes_config else []), *more]
+
+    def build(
+        self,
+        data: Any,
+        device: torch.device,
+        config: Mapping[str, Any] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> Objective | WeightsObjective:
+        """Build the objective in the process that evaluates it; weights are as when bound.
+
+        Args:
+            data: the data of its function.
+            device: device of the points.
+            config: keys of the trial's configuration for the function, if it takes ``config``.
+            more: further arguments of the function, by name.
+        """
+        target, named = self.target, dict(more or {})
+        if self.takes_config:
+            named[CONFIG] = dict(config or {})
         if isinstance(target, Factory):
-            made = target.fn(data)
+            made = target.fn(data, **named)
             if not isinstance(made, Objective | WeightsObjective):
                 raise ObjectiveError(
                     f"a factory returns an Objective, got {type(made).__name__}; "
                     "wrap it with zotune.objective(fn, dim)"
                 )
-            return made
+            return made.bound() if isinstance(made, CallableObjective) else made
         if isinstance(target, nn.Module):
             return ModuleObjective(target, data, device)
         if isinstance(target, WeightsObjective):
             return deepcopy(target)
-        if isinstance(target, Objective):
+        if isinstance(target, Objective) and not isinstance(target, CallableObjective):
             return target
-        fn = target if data is None else bound_to(target, data)
-        dim = positive_int("dim", self.dim)
-        return objective(fn, dim, device=device, name=self.name, **self.options)
+        whole = target if isinstance(target, CallableObjective) else self._wrapped(device)
+        return whole.bound(data, named)
+
+    def _wrapped(self, device: torch.device) -> CallableObjective:
+        """A plain function as an objective, without its arguments."""
+        start = self.options.get("start")
+        dim = dimension_of(start, "start") if self.dim is None else positive_int("dim", self.dim)
+        assert self.function is not None  # of a plain function
+        return objective(self.function, dim, device=device, name=self.name, **self.options)
 
 
 def require_exceptions(failures: Any) -> None:
@@ -122,22 +192,6 @@ def require_sendable(target: Any, *others: Any) -> None:
     """Raise an error for objects that cannot be serialised; modules can, but may be large."""
     large = isinstance(target, nn.Module | WeightsObjective)
     require_portable(*([] if large else [target]), *others)
-
-
-def with_data(fn: Callable[[Tensor, Any], Any], data: Any, x: Tensor) -> Any:
-    """Call a function with its data."""
-    return fn(x, data)
-
-
-async def with_data_awaited(fn: Callable[..., Any], data: Any, x: Any) -> Any:
-    """The same of an ``async def``."""
-    return await fn(x, data)
-
-
-def bound_to(fn: Callable[..., Any], data: Any) -> Callable[..., Any]:
-    """A function of x alone; an ``async def`` stays one."""
-    awaited = inspect.iscoroutinefunction(fn)
-    return partial(with_data_awaited if awaited else with_data, fn, data)
 
 
 class ModuleObjective(Objective):

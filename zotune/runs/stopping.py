@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from zotune.config import Config
-from zotune.core.names import CONVERGED, DIVERGED, EXHAUSTED, RUNNING, STOPPED
+from zotune.core.curve import LOSS
+from zotune.core.names import CONVERGED, DIVERGED, EXHAUSTED, RAN_TO_END, RUNNING, STOPPED
 from zotune.core.state import State
 from zotune.errors import ConfigError
 from zotune.loop import Loop
@@ -21,6 +22,14 @@ BLOCKS = 10
 """Tolerances are checked over this many times d + 1 evaluations."""
 MANY = 0.5
 """Share of failed evaluations above which the run does not count as a success."""
+SAME = 1e-14
+"""Relative difference of losses that differ by rounding only."""
+STATIONARY = (
+    "the loss never changed from its start, where all differences may vanish: a saddle (such as a "
+    "network whose weights are all zero), a minimum or a flat region; start elsewhere, such as at "
+    "small random values, or give a larger mu"
+)
+"""Said of a run that has not left its start."""
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
 SIZE = "size"
 """Key of ``Stop.size`` in a checkpoint."""
@@ -157,8 +166,9 @@ def end_at(
     failed = _failed(state)
     stuck = is_stuck(state) if stuck is None else stuck
     said = [ending(config, state, status, stopped, failed=failed, chosen=chosen)]
-    ended = status == EXHAUSTED or bool(stopped)
-    said += [STUCK] if stuck and ended and state.ledger.evaluations > 1 else []
+    ended = status in RAN_TO_END or bool(stopped)
+    if stuck and ended and state.ledger.evaluations > 1:
+        said.append(STATIONARY if stays_at_start(state) else STUCK)
     return {
         "status": STOPPED if stopped and status == RUNNING else status,
         "message": "; ".join(said),
@@ -198,6 +208,20 @@ def ending(
         )
     said += [f"the function is noisy: {one.reason}" for one in chosen if one.setting == "noise"]
     return "; ".join(said)
+
+
+def stays_at_start(state: State) -> bool:
+    """Whether no step of any replicate has changed the loss, beyond its rounding error."""
+    if not min(lane.steps for lane in state.lanes):
+        return False
+    seen = [(lane, at.tensors[LOSS]) for lane in state.lanes for at in lane.curve.seen]
+    seen += [(lane, loss) for lane in state.lanes for loss in (lane.loss, lane.best_loss)]
+    return all(
+        bool(
+            (loss - lane.start_loss.to(loss)).abs().le(SAME * lane.start_loss.abs().to(loss)).all()
+        )
+        for lane, loss in seen
+    )
 
 
 def _end_of(config: Config, state: State, status: str, chosen: Iterable[Choice]) -> str:

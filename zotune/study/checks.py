@@ -169,7 +169,7 @@ def _within(study: Study) -> Iterator[Complaint]:
                 f"within names searched settings, and {key!r} is not in space"
                 f"{nearest(key, known)}; name some of {', '.join(known)}",
             )
-        elif key in study.sampled:
+        elif key in study.sampled and study.sampled[key].kind != "choice":
             yield Complaint(
                 ("within",), f"{key} is drawn, and no two trials agree in it; leave it out"
             )

@@ -13,7 +13,6 @@ from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.core.settings import for_tune, place, setting
-from zotune.runs.plugin_entries import plugin_entries
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
@@ -156,8 +155,7 @@ def bound_trainable(
 ) -> Any:
     """The trainable with the resources of a trial and all data that its workers need.
 
-    These are checkpoints from which trials start, registry entries of the user, and settings shared
-    by all trials.
+    These are checkpoints from which trials start, and settings shared by all trials.
     """
     shares = study.resources
     resources = partial(
@@ -168,7 +166,6 @@ def bound_trainable(
     )
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
-    told["own"] = {} if trainable else plugin_entries()
     told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
@@ -199,6 +196,9 @@ def build_tuner(
     reserves = [] if study.total is None else [Reserves(folder, study.config, carried)]
     population = POPULATION_KEEPS if study.scheduler == PBT else 0
     kept = max(population, kept_checkpoints(study))
+    space = param_space(study)
+    if getattr(trainable, "bound", False):
+        del space["problem"]  # the trainable has its objective already
     options: dict[str, Any] = {
         "metric": "loss",
         "mode": "min",
@@ -211,7 +211,7 @@ def build_tuner(
     }
     return tune.Tuner(
         bound_trainable(study, trainable, carried),
-        param_space=param_space(study),
+        param_space=space,
         tune_config=tune.TuneConfig(**(options | tune_config)),
         run_config=tune.RunConfig(
             name=name,

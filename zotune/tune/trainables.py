@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
@@ -28,6 +28,7 @@ from zotune.core.names import (
     RUNNING,
     STATE_FILE,
 )
+from zotune.errors import ConfigError
 from zotune.objectives import (
     AnyObjective,
     Objective,
@@ -35,9 +36,10 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
-from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import granted, joins
+from zotune.tune.own_keys import as_text, own_keys, warn_of_misspelt
+from zotune.tune.shipping import Shipped
 from zotune.tune.trial_workers import TrialWorkers, bundles_for
 
 if TYPE_CHECKING:
@@ -59,17 +61,25 @@ else:  # imported late: a driver only names the class; its workers need torch
     run_workers = LazyModule("zotune.runs.workers")
 
 
-class ZOTrainable(tune.Trainable):
+logger = logging.getLogger("zotune")
+
+
+class ZOTrainable(tune.Trainable, metaclass=Shipped):
     """A zeroth-order run as a Ray Tune trainable.
 
     The configuration has the settings that ``zotune list`` shows: problem, estimator, q, step, …
     A ``step()`` runs to the next multiple of ``report_every`` in spent budget and reports at the
     first zeroth-order step at or past it; the trial ends when its budget is spent. Rows have
-    ``timesteps_total`` = spent, so that loggers and schedulers count queries.
+    ``timesteps_total`` = spent, so that loggers and schedulers count queries. Estimators, problems
+    and other entries that the driver has registered go with the class to its workers.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Settings that a trial's configuration may leave out."""
+    bound: ClassVar[bool] = False
+    """Whether the class has an objective of its own, so that there is no ``problem`` to set."""
+    takes_config: ClassVar[bool] = False
+    """Whether its function takes the keys of a configuration that are not settings."""
 
     _loop: loops.Loop
     _state: State | None
@@ -83,21 +93,22 @@ class ZOTrainable(tune.Trainable):
         source: sources.Source | None = None,
         data: Any = None,
         carried: Mapping[str, str] | None = None,
-        own: Plugins | None = None,
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
         most_seconds: float | None = None,
+        **more: Any,
     ) -> None:
         """Build the objective and the loop; invalid settings raise before anything is evaluated.
 
-        ``carried`` holds checkpoints from which trials start, by their identity; ``own`` the
-        registry entries of the driver; ``shared`` the settings of a resumed launch, as defaults of
-        its trials. ``limited`` says that the driver limits the budget; ``most_seconds`` is the
-        wall time after which a trial ends as if its budget was spent.
+        ``carried`` holds checkpoints from which trials start, by their identity; ``shared`` the
+        settings of a resumed launch, as defaults of its trials. ``limited`` says that the driver
+        limits the budget; ``most_seconds`` is the wall time after which a trial ends as if its
+        budget was spent. ``more`` are further arguments of the bound function.
         """
-        adopt_plugins(own or {})
+        require_taken(source, data, more)
         self._source = source
         self._data = data
+        self._more = more
         self._carried = carried or {}
         self._shared = shared or {}
         self._limited = limited
@@ -108,7 +119,12 @@ class ZOTrainable(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """One CPU, and one for each worker; None if there are no workers."""
+        """One CPU, and one for each worker; None if there are no workers.
+
+        Tune asks for it in the driver, which also warns of keys that may be misspelt settings.
+        """
+        if cls.takes_config:
+            warn_of_misspelt(config)
         workers = int({**cls.defaults, **config}.get("workers", 0))
         return bundles_for(workers) if workers else None
 
@@ -135,6 +151,7 @@ class ZOTrainable(tune.Trainable):
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
+        self._watch_start(state, row)
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state, row["status"])
         return row
@@ -158,7 +175,7 @@ class ZOTrainable(tune.Trainable):
             last.pop(CURVE_KEY, None)
         loop, state = self._loop, self._current()
         notes = {"sent": self._sent, "seconds": self._seconds, "joined": self._joined}
-        notes |= {"end": stopping.end_of(loop, state)}
+        notes |= {"end": stopping.end_of(loop, state), "own": as_text(self._own)}
         checkpoints.save_loop(loop, state, Path(checkpoint_dir, STATE_FILE), **notes)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
@@ -168,13 +185,14 @@ class ZOTrainable(tune.Trainable):
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
         torch.set_num_threads(self._threads())
-        config = self._checked(settings)
+        config, self._own = self._checked(settings)
         self.__dict__.pop("_loop", None)  # free the old model before the new one is built
         self._loop = self._with_workers(config) if config.workers else self._alone(config)
         self._state = None
         self._sent, self._seconds = -1, 0.0
         self._charged = self._joined = 0
         self._wanted: bool | None = None
+        self._warned = False
 
     def _alone(self, config: Config) -> loops.Loop:
         """A loop that evaluates in this process."""
@@ -186,10 +204,7 @@ class ZOTrainable(tune.Trainable):
         self._workers.require(config.workers)
         made_there = self._source is not None and isinstance(self._source.target, sources.Factory)
         loop = None if made_there else loops.Loop(config, self._objective(config))
-        key = json.dumps(config.problem, sort_keys=True)
-        workers = self._workers.open(
-            config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
-        )
+        workers = self._workers.open(config.workers, self._key(config), self._make(config))
         torch.set_num_threads(workers.threads)  # the same rounding as in the workers
         loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
         run_workers.serve(workers, loop)
@@ -213,6 +228,8 @@ class ZOTrainable(tune.Trainable):
         """Continue from a checkpoint's state; returns the notes that were saved with it."""
         self._charged = checkpoints.charged_in(file)
         self._state, notes = checkpoints.load_loop(self._loop, file)
+        if notes.get("own", as_text({})) != as_text(self._own):
+            self._state = self._loop.renew(self._state)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
         return notes
 
@@ -224,26 +241,40 @@ class ZOTrainable(tune.Trainable):
         self._state = joining.joined(self._loop, state, checkpoints.load_state(told[1])[0])
         self._joined = told[0]
 
-    def _checked(self, settings: Mapping[str, Any]) -> Config:
-        merged = {**self._shared, **self.defaults, **settings}
-        if self._source is None:
-            problem = problem_mapping(plain(merged.get("problem")))
-            merged["problem"] = complete_problem({**self._shared.get("problem", {}), **problem})
-        return parse_config(plain(merged))
+    def _checked(self, settings: Mapping[str, Any]) -> tuple[Config, dict[str, Any]]:
+        """The settings of the run, and the keys that go to the user's function."""
+        merged = plain({**self._shared, **self.defaults, **settings})
+        if self._source is not None:
+            if "problem" not in settings:  # it may be shared by a study
+                merged.pop("problem", None)
+            merged, own = own_keys(merged, takes_config=self._source.takes_config)
+            return parse_config(merged), own
+        problem = problem_mapping(merged.get("problem"))
+        merged["problem"] = complete_problem({**self._shared.get("problem", {}), **problem})
+        return parse_config(merged), {}
 
     def _objective(self, config: Config) -> AnyObjective:
         """The objective of a configuration; a reused actor builds it once.
 
         A model is built for every trial, because the last trial has changed its weights.
         """
-        key = json.dumps(config.problem, sort_keys=True)
+        key = self._key(config)
         if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
             return self._built[1]
         self._built = None
-        device = self._device()
-        built = _objective_of(self._source, self._data, config.problem, device)
+        built = self._make(config)(self._device())
         self._built = (key, built)
         return built
+
+    def _make(self, config: Config) -> Callable[[torch.device], AnyObjective]:
+        """What builds the objective on a device: as bound, or the problem of the configuration."""
+        if self._source is None:
+            return partial(_problem_on, config.problem)
+        return partial(_bound_on, self._source, self._data, self._own, self._more)
+
+    def _key(self, config: Config) -> str:
+        """All of the configuration that the objective depends on, as text."""
+        return as_text({"problem": config.problem, "own": self._own})
 
     def _new_points(self, state: State, status: str) -> list[dict[str, Any]]:
         """Curve points that have become final since the last row; the last has all losses."""
@@ -254,6 +285,14 @@ class ZOTrainable(tune.Trainable):
             points[-1][MINIMUM_KEY] = self._loop.minimum
             points[-1][GAMMA_KEY] = self._loop.gamma
         return points
+
+    def _watch_start(self, state: State, row: Mapping[str, Any]) -> None:
+        """Warn once if a quarter of the budget has not changed the loss."""
+        if 4 * row["spent"] >= self._loop.config.budget and not self._warned:
+            self._warned = True
+            if stopping.stays_at_start(state):
+                trial = self._named()[1] or self._loop.objective.name
+                logger.warning(f"{trial}: {stopping.STATIONARY}")
 
     def _sends_curve(self) -> bool:
         """Whether the configuration or a callback of the experiment requests curve points."""
@@ -282,13 +321,54 @@ class ZOTrainable(tune.Trainable):
         return torch.device("cuda" if on_gpu else "cpu")
 
 
-def _objective_of(
-    source: sources.Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
+class WithParameters:
+    """Mixed into bound trainables: takes what ``tune.with_parameters`` adds to them."""
+
+    def setup(self, config: dict[str, Any], **added: Any) -> None:
+        """Keep what was added for the setup of the trainable itself."""
+        self._added = added
+        super().setup(config)  # type: ignore[misc]
+
+
+class WithObjective(ZOTrainable):
+    """A trainable with an objective; its own data and those of ``tune.with_parameters``."""
+
+    bound = True
+    _added: Mapping[str, Any]
+
+    def setup(self, config: dict[str, Any], **told: Any) -> None:  # type: ignore[override]
+        """Set up with the objective, its data, and what was added."""
+        if told.get("data") is not None and "data" in self._added:
+            raise ConfigError(
+                "data is given twice, to zotune.trainable and by tune.with_parameters; keep one"
+            )
+        super().setup(config, **{**told, **self._added})
+
+
+def _problem_on(problem: Mapping[str, Any], device: torch.device) -> AnyObjective:
+    return build_any_problem(problem, device=device)
+
+
+def _bound_on(
+    source: sources.Source,
+    data: Any,
+    own: Mapping[str, Any],
+    more: Mapping[str, Any],
+    device: torch.device,
 ) -> AnyObjective:
-    """The objective that was bound, or the problem of a configuration."""
-    if source is None:
-        return build_any_problem(problem, device=device)
-    return source.build(data, device)
+    return source.build(data, device, own, more)
+
+
+def require_taken(source: sources.Source | None, data: Any, more: Mapping[str, Any]) -> None:
+    """Raise an error for arguments of ``tune.with_parameters`` that nobody takes."""
+    if source is not None:
+        source.require_taken(data, more)
+    elif more or data is not None:
+        name = next(iter(more), "data")
+        raise ConfigError(
+            f"zotune.ZOTrainable takes no {name}, which tune.with_parameters gives; a function "
+            f"of yours does: tune.with_parameters(zotune.trainable(fn, dim=…), {name}=…)"
+        )
 
 
 def plain(value: Any) -> Any:
@@ -307,6 +387,7 @@ def trainable(
     data: Any = None,
     name: str | None = None,
     dim: int | None = None,
+    start: Any = None,
     metrics: Mapping[str, Callable[..., Any]] | None = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     array: str | None = None,
@@ -317,15 +398,20 @@ def trainable(
     Args:
         objective: an Objective; a function of one vector (with ``dim``), called ``fn(x)`` or, with
             data, ``fn(x, data)``; a ``zotune.factory``, called with the data in each worker; or a
-            ``torch.nn.Module``, whose loss is ``module.loss(data)`` or ``module(data)``.
+            ``torch.nn.Module``, whose loss is ``module.loss(data)`` or ``module(data)``. If the
+            function or the factory has a parameter ``config``, as in ``fn(x, data, config)``, it
+            gets all keys of a trial's configuration that are not settings. It also gets what
+            ``tune.with_parameters(trainable, name=…)`` adds, by name.
         data: stored in Ray's object store once, for all trials.
         name: the name for Tune; default: the objective's name and a hash of its code.
-        dim: dimension of a plain function.
+        dim: dimension of a plain function; default: that of ``start``.
+        start: start of the runs of a plain function, (d,); default: zero.
         metrics: {name: function of x} of a plain function; each has a column in Tune's results.
         failures: exception types of a plain function that reject the point, like inf.
         array: "numpy" or "torch", the argument type of a plain function; default: determined
             automatically.
-        defaults: settings that trials may leave out, such as budget or replicates.
+        defaults: settings that trials may leave out, such as budget or replicates; and further keys
+            if the function takes ``config``.
 
     Returns:
         A class for ``tune.Tuner``, which includes the estimators and directions that you have
@@ -337,20 +423,21 @@ def trainable(
     >>> zotune.trainable(bowl, name="bowl", budget=100).__name__
     'bowl'
     """
-    told = {"metrics": metrics, "failures": failures, "array": array}
-    source = sources.Source(objective, dim, {key: value for key, value in told.items() if value})
-    unknown = [key for key in defaults if key not in Config.model_fields]
-    if unknown:
-        parse_config({"budget": 1, unknown[0]: None})
+    told = {"metrics": metrics or None, "failures": failures or None, "array": array}
+    told["start"] = start
+    given = {key: value for key, value in told.items() if value is not None}
+    source = sources.Source(objective, dim, given)
+    own_keys(defaults, takes_config=source.takes_config)
     parse_config({"budget": defaults.get("budget", 1)})
-    source.check_options(data)
+    source.check(data)
     sources.require_sendable(objective, metrics)
     unique = _unique_name(name or f"{source.name}-{source.code}", (objective, data))
-    bound = type(unique, (ZOTrainable,), {"defaults": defaults, "__doc__": ZOTrainable.__doc__})
-    with_source: type[ZOTrainable] = tune.with_parameters(
-        bound, source=source, data=data, own=plugin_entries()
+    named: dict[str, Any] = {"defaults": defaults, "__doc__": ZOTrainable.__doc__}
+    named["takes_config"] = source.takes_config
+    with_source = tune.with_parameters(
+        type(unique, (WithObjective,), named), source=source, data=data
     )
-    return with_source
+    return type(unique, (WithParameters, with_source), {"__doc__": ZOTrainable.__doc__})
 
 
 def _unique_name(name: str, bound: tuple[Any, ...]) -> str:
