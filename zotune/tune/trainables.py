@@ -20,9 +20,11 @@ from zotune.core.names import (
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
+    ENDS_KEY,
     GAMMA_KEY,
     LOOKED,
     LOSSES_KEY,
+    LOST_KEY,
     MINIMUM_KEY,
     OUT_OF_TIME,
     RUNNING,
@@ -87,13 +89,15 @@ class ZOTrainable(tune.Trainable):
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
         most_seconds: float | None = None,
+        tells_ends: bool = False,
     ) -> None:
         """Build the objective and the loop; invalid settings raise before anything is evaluated.
 
         ``carried`` holds checkpoints from which trials start, by their identity; ``own`` the
         registry entries of the driver; ``shared`` the settings of a resumed launch, as defaults of
         its trials. ``limited`` says that the driver limits the budget; ``most_seconds`` is the
-        wall time after which a trial ends as if its budget was spent.
+        wall time after which a trial ends as if its budget was spent. ``tells_ends`` adds the final
+        loss of each replicate to the last row, for a search that depends on them.
         """
         adopt_plugins(own or {})
         self._source = source
@@ -101,6 +105,7 @@ class ZOTrainable(tune.Trainable):
         self._carried = carried or {}
         self._shared = shared or {}
         self._limited = limited
+        self._tells_ends = tells_ends
         self._most_seconds = inf if most_seconds is None else most_seconds
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
@@ -135,6 +140,8 @@ class ZOTrainable(tune.Trainable):
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
+        if self._tells_ends:
+            row[ENDS_KEY] = json.dumps(self._ends(state)) if ended else ""
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state, row["status"])
         return row
@@ -258,10 +265,17 @@ class ZOTrainable(tune.Trainable):
         points: list[dict[str, Any]] = self._loop.curve_rows(state, self._sent, status)
         self._sent = points[-1]["spent"] if points else self._sent
         if points and status != RUNNING:
-            points[-1][LOSSES_KEY] = self._loop.final_losses(state)
-            points[-1][MINIMUM_KEY] = self._loop.minimum
+            points[-1] |= self._ends(state)
             points[-1][GAMMA_KEY] = self._loop.gamma
         return points
+
+    def _ends(self, state: State) -> dict[str, Any]:
+        """The final loss of each replicate, whether it has diverged, and the minimum."""
+        return {
+            LOSSES_KEY: self._loop.final_losses(state),
+            LOST_KEY: state.diverged.tolist(),
+            MINIMUM_KEY: self._loop.minimum,
+        }
 
     def _sends_curve(self) -> bool:
         """Whether the configuration or a callback of the experiment requests curve points."""
