@@ -42,6 +42,8 @@ from zotune.core.names import (
     INTERRUPTED,
     LOG10_ETA,
     LOSSES_KEY,
+    LOST_KEY,
+    LOST_TAG,
     MINIMUM_KEY,
     MINIMUM_TAG,
     STATUS_TAG,
@@ -66,6 +68,7 @@ class Journal:
         self._diverged: set[str] = set()
         self._losses: dict[str, list[float]] = {}
         self._minima: dict[str, float] = {}
+        self._lost: dict[str, list[bool]] = {}
         self._params: dict[str, dict[str, str]] = {}
         self._reports: dict[str, list[int]] = {}
         self._unwritten: dict[str, list[int]] = {}
@@ -96,6 +99,8 @@ class Journal:
             self._diverged.add(trial)
         if LOSSES_KEY in record:
             self._losses[trial] = record[LOSSES_KEY]
+        if any(record.get(LOST_KEY, ())):
+            self._lost[trial] = record[LOST_KEY]
         if record.get(MINIMUM_KEY) is not None:
             self._minima[trial] = record[MINIMUM_KEY]
         self._reports.setdefault(trial, []).extend(record.get("reports", ()))
@@ -103,7 +108,8 @@ class Journal:
             self._high[trial] = max(self._high[trial], record["points"][-1][0])
 
     def _forget(self, trial: str) -> None:
-        for known in (self._high, self._losses, self._minima, self._params, self._reports):
+        ends = (self._losses, self._minima, self._lost)
+        for known in (self._high, *ends, self._params, self._reports):
             known.pop(trial, None)
         self._unwritten.pop(trial, None)
         self._ends.pop(trial, None)
@@ -174,7 +180,8 @@ class Journal:
         if reports := self._unwritten.pop(trial.trial_id, None):
             record["reports"] = reports
         if curve and LOSSES_KEY in curve[-1]:
-            record |= {key: curve[-1][key] for key in (LOSSES_KEY, MINIMUM_KEY, GAMMA_KEY)}
+            told = (LOSSES_KEY, LOST_KEY, MINIMUM_KEY, GAMMA_KEY)
+            record |= {key: curve[-1][key] for key in told}
         self._replay(record)
         return [*begun, record]
 
@@ -212,6 +219,8 @@ class Journal:
         losses = json.dumps(self._losses.get(trial.trial_id))
         if trial.trial_id in self._losses and len(losses) <= TAG_LENGTH:
             record["tags"][FINAL_LOSSES_TAG] = losses
+            if trial.trial_id in self._lost:
+                record["tags"][LOST_TAG] = json.dumps(self._lost[trial.trial_id])
         if trial.trial_id in self._minima:
             record["tags"][MINIMUM_TAG] = repr(self._minima[trial.trial_id])
         checkpoint = trial.checkpoint

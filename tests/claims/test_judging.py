@@ -91,7 +91,9 @@ def test_a_rigged_study_fails_what_the_honest_one_shows() -> None:
 def test_a_verdict_tells_the_pair_that_decides_with_its_interval() -> None:
     [verdict] = judge([claim(best={"q": 1}, where={"estimator": "avg"})], DICHOTOMY)
     assert (verdict.step, verdict.pairs, verdict.p) == ("theory", 10, 2 / 1024)
-    assert verdict.why.startswith("avg q=10 ends 10 % above avg q=1 (95 % interval ")
+    assert verdict.why.startswith(
+        "avg q=10 ends 10 % above avg q=1 in the geometric mean (95 % interval "
+    )
     assert "the one of 2 comparisons that decides" in verdict.why
 
 
@@ -100,7 +102,8 @@ def test_too_few_replicates_are_told_without_an_interval_that_says_nothing() -> 
     [verdict] = judge([claim(best={"q": 1})], few)
     assert verdict.verdict == "undecided"
     assert verdict.why == (
-        "q=10 ends 50 % above q=1; as claimed in 3 of 3 replicates, too few to decide anything."
+        "q=10 ends 50 % above q=1 in the geometric mean; as claimed in 3 of 3 replicates, "
+        "too few to decide anything."
     )
 
 
@@ -137,7 +140,7 @@ def test_two_replicates_decide_nothing_and_say_so() -> None:
     [verdict] = judge(
         [claim(not_falling="q", where={"estimator": "avg"})], runs({"avg": [1, 2, 3]}, n=2)
     )
-    assert (verdict.verdict, verdict.low, verdict.high) == ("undecided", -1.0, None)
+    assert (verdict.verdict, verdict.low, verdict.high) == ("undecided", None, None)
     assert "as claimed in 2 of 2 replicates, too few to decide anything" in verdict.why
 
 
@@ -193,7 +196,7 @@ def test_tuning_can_turn_a_verdict_round() -> None:
     )
     assert (theory.step, theory.verdict, theory.pairs) == ("theory", "holds", 8)
     assert (best.step, best.verdict, best.pairs) == ("tuned", "fails", 8)
-    assert "q=9 at eta 4; q=1 at eta 4." in best.why
+    assert "q=9 at eta 4, where 1 ends higher and 8 ends higher: a better one may" in best.why
 
 
 def test_the_rows_that_choose_do_not_judge() -> None:

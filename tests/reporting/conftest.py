@@ -32,7 +32,7 @@ STUDY: dict[str, Any] = {
             "where": {"estimator": "avg"},
         },
     ],
-    "tuning": {"over": "eta", "replicates": 2, "theory": 1},
+    "tuning": {"over": "eta", "replicates": 2, "theory": 1, "refine": False},
 }
 UNCLAIMED = {key: STUDY[key] for key in STUDY if key not in ("claims", "tuning")}
 

@@ -406,3 +406,34 @@ def test_fractions_on_a_linear_axis_are_written_out() -> None:
     written = [label.get_text() for label in axis.get_xticklabels()]
     assert len(set(written)) == len(written)
     assert "0.5" in written or "0.3" in written or "0.25" in written
+
+
+def skewed(losses: tuple[float, ...]) -> Configuration:
+    """A configuration whose replicates ended so, above a minimum of 0."""
+    mean = sum(losses) / len(losses)
+    curve = pd.DataFrame(
+        {"spent": [0, 9], "loss": [9.0, mean], "gap": [9.0, mean], "loss_std": 0.0}
+    )
+    row = {"spent": 9, "loss": mean, "gap": mean, "loss_std": 0.0}
+    config = {"estimator": "avg", "q": 1, "replicates": len(losses)}
+    trial = Trial("1", "one", "exhausted", config, row, lambda: Course(curve, losses, 0.0))
+    return Configuration((trial,))
+
+
+def test_final_losses_have_the_geometric_means_that_claims_compare_beside_arithmetic_ones() -> None:
+    """What is judged is drawn, where the two means can be told apart."""
+    drawing = figures.final([skewed((1.0, 1.0, 1000.0))])
+    drawn = [float(y) for line in drawing.figure.axes[0].lines for y in np.ravel(line.get_ydata())]
+    assert 334.0 in drawn
+    assert any(y == pytest.approx(10.0) for y in drawn)
+    assert figures.OPEN_MARKS in drawing.notes
+    assert figures.OPEN_MARKS not in figures.final([skewed((1.0, 1.0, 1.001))]).notes
+
+
+def test_geometric_means_are_not_given_where_a_replicate_has_diverged() -> None:
+    (trial,) = skewed((1.0, 1.0, 1000.0)).trials
+    course = trial.course
+    lost = Course(course.curve, course.losses, 0.0, diverged=(False, False, True))
+    gone = Configuration((Trial("1", "one", "exhausted", trial.config, trial.row, lambda: lost),))
+    assert skewed((1.0, 1.0, 1000.0)).geometric_mean == pytest.approx(10.0)
+    assert gone.geometric_mean is None

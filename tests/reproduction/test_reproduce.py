@@ -74,7 +74,7 @@ def test_over_instances_every_claim_is_judged_across_them(experiment: Experiment
 def test_too_few_instances_to_decide_are_refused(tmp_path: Path) -> None:
     done = invoke(tmp_path, "--only", "bias", "--instances", "3")
     assert done.exit_code == 2
-    assert "instances must be at least 6 to decide a claim, got 3" in done.output
+    assert "instances must be at least 8 to decide the 4 claims of bias, got 3" in done.output
 
 
 def test_every_experiment_of_the_paper_is_among_them() -> None:

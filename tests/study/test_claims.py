@@ -133,6 +133,13 @@ def test_claims_are_kept_with_the_study(tmp_path: Path) -> None:
             "over: estimator, replicates: 5, theory: 1",
             "9: tuning chooses among numbers, and estimator has 'avg'",
         ),
+        (
+            "replicates: 15",
+            "replicates: 11",
+            "11: claim avg-wants-one: 6 judging replicates cannot decide it: corrected for 2 "
+            "claims, the smallest possible p is 0.062, above 0.05; say replicates: 12, of which 5 "
+            "tune, or state fewer claims",
+        ),
         ("claims:\n", "claims: 3\nseeed:\n", "10: claims must be a valid list, got 3"),
     ],
 )
@@ -145,7 +152,7 @@ def test_a_claim_that_nothing_can_decide_is_refused_with_its_line(
 
 ACROSS = (
     GOOD.replace("replicates: 15", "replicates: 1")
-    .replace("space:\n", "space:\n  problem.seed: [0, 1, 2, 3, 4, 5, 6]\n")
+    .replace("space:\n", "space:\n  problem.seed: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n")
     .replace("best: {q: 1}", "best: {q: 1}\n    across: problem.seed")
     .replace("where: {estimator: align}", "where: {estimator: align}\n    across: problem.seed")
 )
@@ -168,9 +175,16 @@ def test_a_claim_across_instances_needs_no_replicates(tmp_path: Path) -> None:
         ),
         ("across: problem.seed\n", "across: q\n", "12: claim avg-wants-one: across must be an opt"),
         (
-            "[0, 1, 2, 3, 4, 5, 6]",
+            "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]",
             "[0, 1, 2, 3, 4]",
             "12: claim avg-wants-one: 5 instances tune and none of 5 is left to judge",
+        ),
+        (
+            "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]",
+            "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
+            "12: claim avg-wants-one: 6 judging instances cannot decide it: corrected for 2 "
+            "claims, the smallest possible p is 0.062, above 0.05; give problem.seed 12 values, of "
+            "which 5 tune, or state fewer claims",
         ),
         (
             "best: {q: 1}\n",

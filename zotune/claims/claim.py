@@ -89,3 +89,5 @@ class Tuning(_Part):
     replicates: int = Field(ge=1)
     theory: float | dict[str, float] | None = None
     """The value that is the theory's, or one for each estimator; None: there is none."""
+    refine: bool = True
+    """Whether values are added beside the best one of a grid, where a neighbour ends higher."""

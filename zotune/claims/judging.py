@@ -8,9 +8,10 @@ from math import isfinite
 
 from zotune.claims.claim import MEAN, Claim, Tuning
 from zotune.claims.evidence import Evidence, evidence_of
+from zotune.claims.fields import Field, fields
 from zotune.claims.measures import ALPHA, MEASURES, RATIO
 from zotune.claims.outliers import outliers
-from zotune.claims.runs import Field, Finals, fields
+from zotune.claims.runs import Finals
 from zotune.claims.signflip import holm
 from zotune.claims.words import FAILS, HOLDS, UNDECIDED, as_share, why
 
@@ -38,7 +39,8 @@ class Verdict:
     why: str
     unit: str = RATIO
     measure: str = MEAN
-    """``mean`` (sign-flip test) or ``median`` (sign test); of logarithms if unit is ratio."""
+    """``mean`` (sign-flip test) or ``median`` (sign test); of logarithms if unit is ratio. If runs
+    have diverged it is ``median``, whatever the claim says."""
     across: str | None = None
     """The option of the problem whose values were paired; None: replicates were paired."""
     tuning_cost: int | None = None
@@ -46,6 +48,12 @@ class Verdict:
     not tuned."""
     outliers: tuple[str, ...] = ()
     """Pairs whose difference is an outlier in the comparison that decides: ``replicate 3``."""
+    diverged: tuple[int, int] = (0, 0)
+    """In the deciding pair, the number of replicates or instances that diverged: of the
+    configuration claimed to be lower, and of the other."""
+    means: tuple[float, float] | None = None
+    """Arithmetic means of the two, in the same order: what figures show; the estimate compares
+    geometric means. None if there is no ratio, or if a run has diverged."""
 
 
 def judge(
@@ -59,7 +67,8 @@ def judge(
     Differences are paired over replicates, which share their random directions, or over instances
     of the problem. If configurations do not differ, the probability of any verdict other than
     undecided is at most ``ALPHA``, over all claims of the study at one step. Tests of means assume
-    symmetric differences; tests of medians do not.
+    symmetric differences; tests of medians do not. A run that has diverged is worse than all that
+    have not, and a claim with one is judged by the sign test.
 
     >>> runs = [
     ...     Finals({"q": 1}, [2.0, 2.1, 2.2, 1.9, 2.0, 2.1]),
@@ -105,7 +114,7 @@ def _judge_step(claims: list[Claim], at: Sequence[Field]) -> list[Verdict]:
 
 
 def _verdict(found: Evidence, p: float, field: Field) -> Verdict:
-    claim, measure = found.claim, MEASURES[found.claim.measure]
+    claim = found.claim
     unjudged = Verdict(
         name=claim.name,
         says=claim.says,
@@ -124,10 +133,12 @@ def _verdict(found: Evidence, p: float, field: Field) -> Verdict:
     if found.problem is not None:
         return unjudged
     word = UNDECIDED if p > ALPHA else HOLDS if found.p_holds <= found.p_fails else FAILS
-    x = found.differences[found.decides]
-    shown = [as_share(value, found.unit) for value in (measure.centre(x), *measure.interval(x))]
+    decides, measure = found.deciding, MEASURES[found.measure]
+    x = decides.differences
+    limits = (measure.centre(x), *measure.interval(x))
+    shown = [as_share(v, found.unit) if isfinite(v) else v for v in limits]
     estimate, low, high = (value if isfinite(value) else None for value in shown)
-    odd = tuple(field.units[place] for place in outliers(x))
+    odd = () if found.is_censored else tuple(field.units[place] for place in outliers(x))
     return replace(
         unjudged,
         verdict=word,
@@ -137,5 +148,8 @@ def _verdict(found: Evidence, p: float, field: Field) -> Verdict:
         p=p,
         why=why(found, word, shown, odd, field.tuning_cost),
         unit=found.unit,
+        measure=found.measure,
         outliers=odd,
+        diverged=decides.diverged,
+        means=decides.means if claim.across is None else None,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -40,13 +41,17 @@ class Measure:
 
 
 def _mean(x: Vector) -> float:
-    """The mean, without overflow if values are close to the largest number."""
+    """The mean, without overflow if values are close to the largest number; inf if any is."""
+    if np.isposinf(x).any():
+        return inf
     largest = float(np.abs(x).max()) or 1.0
     return float((x / largest).mean()) * largest
 
 
 def _median(x: Vector) -> float:
-    return float(np.median(x / 2) * 2)
+    """The median; NaN if its two middle values are infinite with opposite signs."""
+    with np.errstate(invalid="ignore"):
+        return float(np.median(x / 2) * 2)
 
 
 MEASURES = {

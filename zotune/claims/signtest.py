@@ -3,7 +3,8 @@
 If the median of the differences is 0, the number of those above 0 among n is at most binomial with
 probability ½, whatever the differences look like otherwise: no symmetry is assumed, and an outlier
 counts as one difference like any other. The values θ that the test of x − θ does not reject are
-those between two order statistics.
+those between two order statistics. Differences may be infinite: a run that diverged is worse than
+any other, by an amount that means nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from zotune.claims.signflip import ROUNDING, Matrix, Vector
 
 def p_above(x: Vector) -> float:
     """One-sided p of "the median is not above 0" for paired differences x, (n,); ties are not."""
-    above = int((x > ROUNDING * np.abs(x).max()).sum())
+    known = np.abs(x[np.isfinite(x)])
+    above = int((x > ROUNDING * known.max(initial=0.0)).sum())
     return _tail(len(x), len(x) - above)
 
 

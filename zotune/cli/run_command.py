@@ -259,6 +259,8 @@ def _conclude(summary: Summary, console: Console) -> None:
     if why_none:
         _say(console, why_none)
     _say(console, f"{_counted(summary)} in {duration(outcome.seconds)}")
+    if summary.refined_line:
+        _say(console, summary.refined_line)
     if summary.trials:
         _say(console, summary.spent)
     for line in total_lines(launch.study, summary.spending, summary.left_out):

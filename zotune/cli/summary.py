@@ -75,7 +75,27 @@ class Summary:
     def verdicts(self) -> tuple[list[Verdict], str]:
         """Verdicts on the study's claims, and the reason if claims were not judged."""
         study = self.outcome.launch.study
-        return verdicts_on(self.trials, study.claims, study.tuning, study.size)
+        tuning = study.tuning
+        if tuning is not None and not study.refines:
+            tuning = tuning.model_copy(update={"refine": False})
+        return verdicts_on(self.trials, study.claims, tuning, study.size)
+
+    @property
+    def refined(self) -> int:
+        """The number of trials by which the grid was refined."""
+        study = self.outcome.launch.study
+        return max(0, len(self.trials) - study.size) if study.refines else 0
+
+    @property
+    def refined_line(self) -> str:
+        """A line about them; empty if there are none."""
+        tuning = self.outcome.launch.study.tuning
+        if not self.refined or tuning is None:
+            return ""
+        return (
+            f"refined: {self.refined} further trials, with values of {tuning.over} between the "
+            "best ones of the grid and neighbours that end higher or diverge"
+        )
 
     @cached_property
     def spending(self) -> Spending:
@@ -112,6 +132,7 @@ class Summary:
             "state": launch.state,
             "seconds": round(self.outcome.seconds, 3),
             "trials": len(self.trials),
+            "refined": self.refined,
             "spent": self.spending.as_record(),
             "left_out": self.left_out,
             "best": [self._entry(one) for one in self.best],

@@ -25,6 +25,7 @@ from zotune.reporting.drawing import (
 from zotune.results.configurations import (
     Configuration,
     best,
+    means_differ,
     measure_of,
     panel_of,
     panels_of,
@@ -250,8 +251,10 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
     figure, (axis,) = panels(1)
     drawing = Drawing(name, f"Final {LABELS[measure]} against q", figure)
     entries: dict[str, Any] = {}
+    geometric = means_differ(series)
     with styled():
-        scale([axis], [_with_bars(one, measure) for one in series])
+        lowest = [[one.geometric_mean] for one in series if geometric and one.geometric_mean]
+        scale([axis], [*(_with_bars(one, measure) for one in series), *lowest])
         _q_axis(axis, series)
         groups = _by_panel(series)
         for rank, (title, mine) in enumerate(groups.items()):
@@ -259,9 +262,12 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
             bars = [series[at].last("loss_std") or 0.0 for at in mine]
             place = rank, len(groups)
             entries[title] = _across(drawing, axis, title, place, points, bars)
+            if geometric:
+                _open_marks(drawing, axis, title, place, [series[at] for at in mine])
         name_axes([axis], "q, directions a step", f"final {LABELS[measure]}")
     drawing.add_legend(entries)
     drawing.notes.append(spread_note(series, "Bars"))
+    drawing.notes += [OPEN_MARKS] if geometric else []
     unfinished = [one for one in series if not one.is_whole]
     if unfinished:
         drawing.notes.append(
@@ -269,6 +275,34 @@ def final(series: Sequence[Configuration], *, name: str = "final") -> Drawing:
             "the figure has what they reached."
         )
     return drawing
+
+
+OPEN_MARKS = (
+    "Filled marks are arithmetic means, open marks geometric means over replicates; claims about "
+    "means compare geometric ones."
+)
+
+
+def _open_marks(
+    drawing: Drawing,
+    axis: Axes,
+    title: str,
+    place: tuple[int, int],
+    series: Sequence[Configuration],
+) -> None:
+    """Geometric means beside the arithmetic ones of a line, where they are known."""
+    known = [(float(one.q or 0), one.geometric_mean) for one in series]
+    points = sorted((q, mean) for q, mean in known if mean is not None)
+    if not points:
+        return
+    rank, lines = place
+    x = [q * BESIDE ** (rank - (lines - 1) / 2) for q, _ in points]
+    y = [mean for _, mean in points]
+    marker, colour = MARKERS[rank % len(MARKERS)], OKABE_ITO[rank % len(OKABE_ITO)]
+    (marks,) = axis.plot(x, y, marker=marker, color=colour, linestyle="none", fillstyle="none")
+    told = [f"q = {q:g}: geometric mean {number(mean)}" for q, mean in points]
+    parts = [drawing.identify(marks)]
+    drawing.marks.append(Mark(axis, f"{title}, geometric mean", x, y, told, [title], parts))
 
 
 def _with_bars(series: Configuration, measure: str) -> list[float]:
@@ -398,6 +432,10 @@ def losses_by_step(series: Sequence[Configuration], *, name: str = "loss-by-step
         name_axes(axes, label, f"final {LABELS[measure]}")
     drawing.add_legend({key: entries[key] for key in (lk.key for lk in looks.values())})
     drawing.notes.append("Rings mark the lowest of each q.")
+    if means_differ(known):
+        drawing.notes.append(
+            "All are arithmetic means; claims choose the step and compare by geometric means."
+        )
     if any(_end(one, measure) > start for one in known):
         drawing.notes.append("A line that leaves at the top ends above the start: it diverges.")
     return drawing

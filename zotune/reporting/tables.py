@@ -16,6 +16,7 @@ from zotune.results.configurations import (
     PANELS,
     Configuration,
     best,
+    means_differ,
     measure_of,
     panels_of,
     searched,
@@ -84,7 +85,9 @@ def best_table(series: Sequence[Configuration], chosen: Sequence[Configuration])
     footnotes = Footnotes()
     metrics = list(dict.fromkeys(name for one in chosen for name in one.metrics))
     value = f"final {LABELS[measure]}"
-    columns = ["estimator", "q", *more, value, *metrics, "spent per trial", "state", ""]
+    geometric = ["geometric mean"] if means_differ(chosen) else []
+    shown = [value, *geometric, *metrics]
+    columns = ["estimator", "q", *more, *shown, "spent per trial", "state", ""]
     rows = []
     panels = panels_of(chosen)
     ahead = {
@@ -101,6 +104,7 @@ def best_table(series: Sequence[Configuration], chosen: Sequence[Configuration])
                 "" if one.block is None else str(one.block),
                 *(_word(one.settings.get(key)) for key in more),
                 final_value(one, measure),
+                *([_word(one.geometric_mean)] if geometric else []),
                 *(_word(one.metrics.get(name)) for name in metrics),
                 f"{one.spent:,} of {one.budget:,}",
                 one.status,

@@ -9,7 +9,7 @@ from pathlib import Path
 from zotune.claims import AS_RUN, FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.report import Report
-from zotune.reporting.verdicts import share
+from zotune.reporting.verdicts import interval, share
 
 HEADINGS = {THEORY: "at the theory step", TUNED: "with the step tuned", AS_RUN: "as run"}
 """Of the columns of verdicts, by the step that they are about."""
@@ -51,23 +51,49 @@ def overview(reports: Sequence[Report]) -> Section:
         for at, steps in enumerate(by_name.values()):
             says = next(iter(steps.values())).says
             study = "" if at else report.title
-            rows.append([study, says, *(_word(steps.get(step)) for step in shown)])
+            rows.append([study, says, *(word(steps.get(step)) for step in shown)])
     found = [v.verdict for report in reports for v in report.verdicts]
     counts = ", ".join(f"{found.count(word)} {word}" for word in (HOLDS, FAILS, UNDECIDED))
     columns = ["study", "claim", *(HEADINGS[step] for step in shown)]
-    note = (
-        "Beside each verdict: how far apart the two configurations end that decide it; negative "
-        "where they lie the other way round than the claim says."
-    )
-    return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows, note)])
+    return Section("Verdicts", [f"{counts}."], tables=[Table("All claims", columns, rows, NOTE)])
 
 
-def _word(verdict: Verdict | None) -> str:
+MARKS = {
+    "may lie beyond": "†",
+    "may lie between": "†",
+    "outlier": "‡",
+    "other way round": "§",
+}
+"""Marks of a verdict by what its sentence says; ``NOTE`` explains them."""
+NOTE = (
+    "Beside each verdict: how far the configuration that is said to be worse ends above the other "
+    "(negative: below), in geometric means unless stated, with a 95 % interval. † a chosen step at "
+    "the end of those tried, or beside a gap; ‡ outliers, where interval and test are rough; § "
+    "arithmetic means are the other way round."
+)
+
+
+def word(verdict: Verdict | None) -> str:
+    """A verdict with its estimate, its interval, counts of divergence and marks."""
     if verdict is None:
         return "—"
-    at_end = ", at the end of the steps tried" if "may lie beyond" in verdict.why else ""
-    estimate = "" if verdict.estimate is None else f" {share(verdict, verdict.estimate)}"
-    return f"{verdict.verdict}{estimate}{at_end}"
+    if verdict.p is None:
+        return verdict.verdict
+    marks = "".join(dict.fromkeys(mark for said, mark in MARKS.items() if said in verdict.why))
+    told = [f"**{FAILS}**" if verdict.verdict == FAILS else verdict.verdict, _apart(verdict), marks]
+    return " ".join(filter(None, told))
+
+
+def _apart(verdict: Verdict) -> str:
+    """How far apart two configurations end, or how often they diverge."""
+    if not any(verdict.diverged):
+        limits = interval(verdict).replace(" to ", " … ")
+        return share(verdict, verdict.estimate) + (f" ({limits})" if limits else "")
+    lower, higher = verdict.diverged
+    counts = f"diverged: {higher} of {verdict.pairs}, the one said to be lower {lower}"
+    if verdict.estimate is None:
+        return counts
+    return f"{share(verdict, verdict.estimate)} in the median ({counts})"
 
 
 def _named(section: Section, study: str) -> Section:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zotune.claims.deciding import fewest
 from zotune.errors import ConfigError, one_of, unknown
 from zotune.study import Study, load_study
 
@@ -15,8 +16,6 @@ POINTS = 80
 INSTANCE = "problem.seed"
 CHOOSING, REPLICATES = 3, 2
 """Instances that choose a step, and runs of each configuration on each instance."""
-FEWEST = 6
-"""Fewer instances cannot decide a claim."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,11 @@ class Experiment:
     """
     beyond: bool = False
     """Whether it asks what the paper does not, and runs only where it is named."""
+
+    @property
+    def follows_instances(self) -> bool:
+        """Whether the number of instances is given from outside, not by the study itself."""
+        return INSTANCE not in load_study(self.study).space
 
     def at(self, size: str, instances: int = 0) -> Study:
         """The study at a size, maybe over instances; only the paper's own keeps the plain name."""
@@ -117,14 +121,24 @@ def over_instances(study: Study, instances: int) -> Study:
 def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Study]:
     """The studies to run, in order; all of the paper's unless some are named."""
     one_of("size", size, (SMALL, FULL))
-    if 0 < instances < FEWEST:
-        raise ConfigError(
-            f"instances must be at least {FEWEST} to decide a claim, got {instances}; "
-            "raise --instances, or leave it out"
-        )
     named = {experiment_of(name) for name in only}
     wanted = [e for e in EXPERIMENTS if e.study in named or not (only or e.beyond)]
+    if instances:
+        _require_instances(instances, wanted)
     return [e.at(size, instances) for e in wanted]
+
+
+def _require_instances(instances: int, experiments: Sequence[Experiment]) -> None:
+    """Raise an error if so many instances cannot decide the claims of some experiment."""
+    claims = {e.study: e.at(SMALL).claims for e in experiments if e.follows_instances}
+    needed = {study: fewest(some) for study, some in claims.items()}
+    short = {study: n for study, n in needed.items() if n > instances}
+    if short:
+        hardest = max(short, key=lambda study: short[study])
+        raise ConfigError(
+            f"instances must be at least {short[hardest]} to decide the {len(claims[hardest])} "
+            f"claims of {hardest}, got {instances}; raise --instances, or leave it out"
+        )
 
 
 def experiment_of(name: str) -> str:

@@ -118,7 +118,7 @@ def _from_result(
         if known is None or not known.is_whole:
             return _course_of_result(result, row)
         curve = with_end(curve_of(known.history), row, status)
-        return Course(curve, known.losses, known.minimum, known.gamma)
+        return Course(curve, known.losses, known.minimum, known.gamma, known.diverged)
 
     return Trial(
         id=trial_id,
@@ -180,4 +180,5 @@ def _course(run: Run, row: Mapping[str, Any]) -> Course:
     points = run.curve.astype({"gap": float}).select_dtypes("number").dropna(axis=1, how="all")
     last = curves.together([lane.curve[-1] for lane in run.state.lanes])
     losses = tuple(last.tensors["loss"].tolist())
-    return Course(with_end(points, row, run.status), losses, run.minimum)
+    lost = tuple(last.tensors["diverged"].bool().tolist())
+    return Course(with_end(points, row, run.status), losses, run.minimum, diverged=lost)

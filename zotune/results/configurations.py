@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import exp, fsum, log
 from typing import TYPE_CHECKING, Any
 
 from zotune.core.names import DIVERGED
@@ -24,6 +25,8 @@ NOT_A_CHOICE = {"report_every", "diagnostics", "block_bytes", "curve", *REPEATED
 PANELS = ("estimator", "update", "step", "directions", "difference")
 """Settings that are compared in separate panels; other searched settings (except options of the
 problem) count as tuned."""
+VISIBLE = 0.02
+"""Share by which two means must differ to be told apart in figures and tables."""
 FURTHEST = ("spent", "steps")
 """Values for which a configuration shows the maximum over its trials."""
 
@@ -128,6 +131,24 @@ class Configuration:
         """A final value; None if not known."""
         value = self.row.get(key)
         return None if value is None else float(value)
+
+    @cached_property
+    def geometric_mean(self) -> float | None:
+        """The geometric mean over replicates of the final gap, or loss, which claims compare.
+
+        None for one replicate, if losses are not recorded or not positive, or if one has diverged.
+        """
+        courses = [trial.course for trial in self.trials]
+        above = measure_of([self]) == "gap"
+        ends = [
+            loss - (course.minimum or 0.0 if above else 0.0)
+            for course in courses
+            for loss in course.losses or ()
+        ]
+        lost = any(any(course.diverged) for course in courses)
+        if lost or len(ends) < max(2, self.replicates) or min(ends) <= 0:
+            return None
+        return exp(fsum(map(log, ends)) / len(ends))
 
     @cached_property
     def row(self) -> dict[str, Any]:
@@ -303,6 +324,13 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
     if several > 1 and all(trial.row.get("gap") is not None for trial in trials):
         return min(trials, key=lambda trial: rank(trial.status, trial.row["gap"], trial.spent))
     return min(trials, key=lambda trial: trial.rank)
+
+
+def means_differ(some: Sequence[Configuration]) -> bool:
+    """Whether geometric means, which claims compare, are visibly below the arithmetic ones."""
+    measure = measure_of(some)
+    known = [(one.geometric_mean, one.last(measure)) for one in some]
+    return any(g is not None and a is not None and g < (1 - VISIBLE) * a for g, a in known)
 
 
 def measure_of(some: Sequence[Configuration]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zotune.callbacks.records import POINTS, SUPERSEDED
 from zotune.callbacks.spool import FOLDER, Record, find_spools, read_records
-from zotune.core.names import GAMMA_KEY, LOSSES_KEY, MINIMUM_KEY
+from zotune.core.names import GAMMA_KEY, LOSSES_KEY, LOST_KEY, MINIMUM_KEY
 from zotune.results.trial import History
 
 
@@ -23,6 +23,7 @@ class Spooled:
     losses: tuple[float, ...] | None = None
     minimum: float | None = None
     gamma: float | None = None
+    diverged: tuple[bool, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -37,6 +38,7 @@ class Spooled:
         if LOSSES_KEY in record:
             self.losses, self.minimum = tuple(record[LOSSES_KEY]), record[MINIMUM_KEY]
             self.gamma = record.get(GAMMA_KEY)
+            self.diverged = tuple(record.get(LOST_KEY, ()))
 
 
 def spooled_in(folder: Path) -> dict[str, Spooled]:

@@ -29,6 +29,7 @@ from zotune.core.names import (
     INTERRUPTED,
     KIND_TAG,
     LOG10_ETA,
+    LOST_TAG,
     MINIMUM_TAG,
     OF_LAUNCH,
     OF_TRIAL,
@@ -273,7 +274,12 @@ def _trial(run: Run, history: History) -> Trial:
         status=status,
         config=nested(run.data.params | changed_params(tags)),
         row=row,
-        load=lambda: Course(whole, _losses(tags.get(FINAL_LOSSES_TAG)), _minimum(tags, whole)),
+        load=lambda: Course(
+            whole,
+            _losses(tags.get(FINAL_LOSSES_TAG)),
+            _minimum(tags, whole),
+            diverged=tuple(json.loads(tags.get(LOST_TAG, "[]"))),
+        ),
         error=tags.get(ERROR_TAG, ""),
         run_id=run.info.run_id,
     )

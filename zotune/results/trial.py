@@ -49,6 +49,8 @@ class Course:
     """The minimum of the objective, if known."""
     gamma: float | None = None
     """Its strong convexity, if recorded."""
+    diverged: tuple[bool, ...] = ()
+    """Whether each replicate has diverged; empty if none has."""
 
 
 @dataclass(frozen=True)

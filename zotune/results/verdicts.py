@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged
+from zotune.claims import Claim, Finals, Tuning, Verdict, judge, not_judged, refinement
+from zotune.claims.runs import Point
 from zotune.core.names import RAN_TO_END
 from zotune.errors import ConfigError
 from zotune.results.trial import WHOLE, Trial
@@ -33,10 +34,25 @@ def verdicts_on(
         return [], not_judged(f"{missing} of {total} trials have not spent their budget")
     if any(trial.course.losses is None for trial in whole):
         return [], not_judged("these records do not hold the final loss of each replicate")
+    if any(trial.row.get("diverged") and not any(trial.course.diverged) for trial in whole):
+        return [], not_judged("these records do not say which replicates diverged")
+    finals = [finals_of(trial) for trial in whole]
+    missing_values = refinement(finals, tuning, claims)
+    if tuning is not None and missing_values:
+        return [], not_judged(_unrefined(missing_values, tuning))
     try:
-        return judge(claims, [finals_of(trial) for trial in whole], tuning), ""
+        return judge(claims, finals, tuning), ""
     except ConfigError as error:
         return [], not_judged(str(error))
+
+
+def _unrefined(missing: Sequence[Point], tuning: Tuning) -> str:
+    values = sorted({point[tuning.over] for point in missing})
+    return (
+        f"a better {tuning.over} may lie beside the best one of the grid, and "
+        f"{', '.join(f'{value:g}' for value in values)} was not tried; run the study again, "
+        "or say tuning: {refine: false}"
+    )
 
 
 def _is_cut(trial: Trial) -> bool:
@@ -55,4 +71,6 @@ def finals_of(trial: Trial) -> Finals:
         trial.course.minimum,
         trial.smoothness_estimated,
         spent=trial.spent * trial.replicates,
+        diverged=trial.course.diverged,
+        start=trial.start_loss,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from zotune.claims import Claim, Tuning
+from zotune.claims import Claim, Tuning, undecidable
 from zotune.claims.comparing import pairs
+from zotune.claims.deciding import fewest
 from zotune.core.settings import PROBLEM
 from zotune.errors import ConfigError, nearest
 from zotune.study.model import Study
@@ -79,6 +80,12 @@ def claim_complaints(study: Study) -> Iterator[Complaint]:
     if drawn or study.search.algorithm == OPTUNA:
         yield Complaint(("claims",), "claims are about lists of values; use search grid, or tuning")
         return
+    found = list(_each_claim(study))
+    yield from found or _undecidable(study)
+
+
+def _each_claim(study: Study) -> Iterator[Complaint]:
+    """Claims with a name that another one has, or that match no configuration."""
     names = [claim.name for claim in study.claims]
     for at, claim in enumerate(study.claims):
         path = ("claims", str(at))
@@ -89,6 +96,26 @@ def claim_complaints(study: Study) -> Iterator[Complaint]:
             pairs(claim, _compared_points(claim, study))
         except ConfigError as error:
             yield Complaint(path, f"claim {claim.name}: {error}")
+
+
+def _undecidable(study: Study) -> Iterator[Complaint]:
+    """Claims whose tests cannot be significant with so few replicates or instances."""
+    judging = [_pairs_that_judge(claim, study) for claim in study.claims]
+    for at, why in undecidable(study.claims, judging).items():
+        across, spare = study.claims[at].across, study.tuning.replicates if study.tuning else 0
+        enough = fewest(study.claims) + spare
+        cure = f"give {across} {enough} values" if across else f"say replicates: {enough}"
+        cure += f", of which {spare} tune" if spare else ""
+        yield Complaint(
+            ("claims", str(at)),
+            f"claim {study.claims[at].name}: {why}; {cure}, or state fewer claims",
+        )
+
+
+def _pairs_that_judge(claim: Claim, study: Study) -> int:
+    """The number of replicates or instances that judge a claim."""
+    every = len(study.grid[claim.across]) if claim.across else study.replicates
+    return every - (study.tuning.replicates if study.tuning else 0)
 
 
 def _require_instances(claim: Claim, study: Study) -> None:

@@ -161,7 +161,11 @@ def _runs_the_same(folder: Path, study: Study) -> bool:
 def _what_runs(study: Study) -> dict[str, Any]:
     said = ("question", "claims", "tuning")
     data = parse_document(study.to_yaml(complete=True)).data
-    return {key: value for key, value in data.items() if key not in said}
+    runs = {key: value for key, value in data.items() if key not in said}
+    if study.refines and study.tuning is not None:
+        over = study.tuning.over, study.tuning.replicates
+        runs["refined"] = over, {(claim.measure, claim.across) for claim in study.claims}
+    return runs
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from zotune.study.points import (
 )
 from zotune.study.shape import STUDY_FORMAT, TOP, Shape, checked
 from zotune.study.studyfile import (
+    GRID,
     OPTUNA,
     RACE,
     RANDOM,
@@ -160,8 +161,15 @@ class Study(Shape):
 
     @property
     def size(self) -> int:
-        """The number of trials."""
+        """The number of trials, without those by which a grid is refined."""
         return self.search.trials or 0 if self.search.algorithm == OPTUNA else len(self.trials)
+
+    @property
+    def refines(self) -> bool:
+        """Whether values of the tuned setting are added beside the best ones of the grid."""
+        if self.tuning is None or not self.tuning.refine or not self.claims:
+            return False
+        return self.search.algorithm == GRID and len(self.grid.get(self.tuning.over, ())) > 1
 
     @property
     def most_workers(self) -> int:

@@ -17,6 +17,7 @@ from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
 from zotune.study.points import Distribution, Point
+from zotune.study.refining import RefinedGrid, nested
 from zotune.study.scheduling import scheduler
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.study.studyfile import OPTUNA, PBT, RACE
@@ -37,13 +38,16 @@ def param_space(study: Study) -> dict[str, Any]:
         key: axis.domain() if isinstance(axis, Distribution) else _choice(axis)
         for key, axis in study.axes.items()
     }
+    if study.refines and study.tuning is not None:
+        values = study.grid[study.tuning.over]
+        domains[study.tuning.over] = tune.uniform(min(values), max(values))
     if study.search.algorithm != OPTUNA and any("replicate" in p for p in study.trials[:1]):
         domains["replicate"] = tune.randint(0, study.replicates)
     return place(study.config, domains)
 
 
 def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
-    """Optuna, or Tune's own generator bound to the study's points."""
+    """Optuna, or Tune's own generator bound to the study's points, maybe with further ones."""
     if study.search.algorithm == OPTUNA:
         from zotune.study.searching import NewPoints
 
@@ -52,7 +56,9 @@ def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
         return NewPoints(
             seed=study.seed % 2**32, metric="loss", mode="min", points_to_evaluate=known or None
         )
-    return BasicVariantGenerator(points_to_evaluate=[_nested(p) for p in _points(study)])
+    if study.refines and study.tuning is not None:
+        return RefinedGrid(_points(study), study.tuning, study.claims)
+    return BasicVariantGenerator(points_to_evaluate=[nested(p) for p in _points(study)])
 
 
 def _points(study: Study) -> list[Point]:
@@ -82,10 +88,6 @@ def _choice(values: Sequence[Any]) -> Any:
 def _slashed(point: Point) -> dict[str, Any]:
     """A point with keys as Optuna needs them."""
     return {key.replace(".", "/"): value for key, value in point.items()}
-
-
-def _nested(point: Point) -> dict[str, Any]:
-    return place({}, {key: for_tune(value) for key, value in point.items()})
 
 
 class TargetLoss(tune.Stopper):
@@ -167,6 +169,7 @@ def bound_trainable(
     chosen = trainable or ZOTrainable
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
+    told["tells_ends"] = study.refines
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,9 +21,11 @@ from zotune.core.names import (
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
+    ENDS_KEY,
     GAMMA_KEY,
     LOOKED,
     LOSSES_KEY,
+    LOST_KEY,
     MINIMUM_KEY,
     OUT_OF_TIME,
     RUNNING,
@@ -96,6 +99,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
         most_seconds: float | None = None,
+        tells_ends: bool = False,
         **more: Any,
     ) -> None:
         """Build the objective and the loop; invalid settings raise before anything is evaluated.
@@ -103,7 +107,8 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         ``carried`` holds checkpoints from which trials start, by their identity; ``shared`` the
         settings of a resumed launch, as defaults of its trials. ``limited`` says that the driver
         limits the budget; ``most_seconds`` is the wall time after which a trial ends as if its
-        budget was spent. ``more`` are further arguments of the bound function.
+        budget was spent. ``tells_ends`` adds the final loss of each replicate to the last row, for
+        a search that depends on them. ``more`` are further arguments of the bound function.
         """
         require_taken(source, data, more)
         self._source = source
@@ -112,6 +117,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         self._carried = carried or {}
         self._shared = shared or {}
         self._limited = limited
+        self._tells_ends = tells_ends
         self._most_seconds = inf if most_seconds is None else most_seconds
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
@@ -152,6 +158,8 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         self._watch_start(state, row)
+        if self._tells_ends:
+            row[ENDS_KEY] = json.dumps(self._ends(state)) if ended else ""
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state, row["status"])
         return row
@@ -281,8 +289,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         points: list[dict[str, Any]] = self._loop.curve_rows(state, self._sent, status)
         self._sent = points[-1]["spent"] if points else self._sent
         if points and status != RUNNING:
-            points[-1][LOSSES_KEY] = self._loop.final_losses(state)
-            points[-1][MINIMUM_KEY] = self._loop.minimum
+            points[-1] |= self._ends(state)
             points[-1][GAMMA_KEY] = self._loop.gamma
         return points
 
@@ -293,6 +300,14 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
             if stopping.stays_at_start(state):
                 trial = self._named()[1] or self._loop.objective.name
                 logger.warning(f"{trial}: {stopping.STATIONARY}")
+
+    def _ends(self, state: State) -> dict[str, Any]:
+        """The final loss of each replicate, whether it has diverged, and the minimum."""
+        return {
+            LOSSES_KEY: self._loop.final_losses(state),
+            LOST_KEY: state.diverged.tolist(),
+            MINIMUM_KEY: self._loop.minimum,
+        }
 
     def _sends_curve(self) -> bool:
         """Whether the configuration or a callback of the experiment requests curve points."""
