@@ -13,7 +13,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from zotune.callbacks.machine_load import wants_metrics
-from zotune.callbacks.records import FAILED, FINISHED, KILLED
+from zotune.callbacks.records import FAILED, FINISHED, KILLED, clean_key
 from zotune.callbacks.session import Session, open_session, place_of
 from zotune.callbacks.stores import (
     EXPERIMENT,
@@ -21,6 +21,8 @@ from zotune.callbacks.stores import (
     with_credentials,
     without_credentials,
 )
+from zotune.callbacks.tuner_aim import tuner_aim
+from zotune.core.aim import checked
 from zotune.core.names import CURVE_KEY
 from zotune.errors import ConfigError
 from zotune.tune.curve_requests import ask_for_curves, stop_asking
@@ -60,6 +62,9 @@ class MLflowCurves(Callback):
             stored: a restored Tuner takes them from the environment.
         experiment: the experiment in MLflow; default: ``MLFLOW_EXPERIMENT_NAME``, else the name of
             the study or of Tune's experiment.
+        metric: what decides which trial is the best, has diverged, and comes first on the page;
+            default: the metric of the Tuner, its searcher or its scheduler, else ``loss``.
+        mode: ``min`` or ``max``; given together with ``metric``.
         nested: show the trials below the summary run; MLflow's charts then hide them at first.
         study: text of the study file, stored with the summary.
         question: the question of the study, for the summary.
@@ -76,6 +81,8 @@ class MLflowCurves(Callback):
         tracking_uri: str | os.PathLike[str] | None = None,
         experiment: str | None = None,
         *,
+        metric: str | None = None,
+        mode: str | None = None,
         nested: bool = False,
         study: str | None = None,
         question: str | None = None,
@@ -87,6 +94,7 @@ class MLflowCurves(Callback):
         if experiment is not None and not isinstance(experiment, str):
             raise ConfigError(f"experiment must be a name, got {experiment!r}")
         self._uri = resolve_uri(tracking_uri)
+        self._aim = checked(metric, mode)
         self._about: dict[str, Any] = {
             "tracking_uri": without_credentials(self._uri),
             "experiment": experiment or os.environ.get(EXPERIMENT),
@@ -103,10 +111,12 @@ class MLflowCurves(Callback):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for a restored Tuner, without credentials, open files and processes."""
-        return {"about": self._about, "wait": self._wait, "folder": self._folder}
+        kept = {"about": self._about, "wait": self._wait, "folder": self._folder}
+        return kept | {"aim": self._aim}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._about, self._wait, self._folder = state["about"], state["wait"], state["folder"]
+        self._aim = state["aim"]
         self._uri = with_credentials(self._about["tracking_uri"])
         self._session = None
         self._complained = False
@@ -126,9 +136,11 @@ class MLflowCurves(Callback):
         total_num_samples: int | None = None,
         **info: Any,
     ) -> None:
-        """Reset, as Tune may use a callback for several fits."""
+        """Reset, as Tune may use a callback for several fits, and find the Tuner's metric."""
         self._session = None
         self._complained = False
+        metric, mode = self._aim or tuner_aim() or (None, None)
+        self._about |= {"metric": metric and clean_key(metric), "mode": mode}
 
     @_harmless
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:

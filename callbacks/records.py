@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ NOT_OF_THE_STUDY = {
     "experiment_tag",
     "hostname",
     "iterations_since_restore",
+    "L_estimated",
     GAMMA_KEY,
     MINIMUM_KEY,
     "node_ip",
@@ -58,26 +59,65 @@ NOT_OF_THE_STUDY = {
 Point = tuple[int, dict[str, float]]
 
 
+def key_of(trial: str, attempt: int = 1) -> str:
+    """What tells a trial's attempts apart: its id, and the number of the attempt from 2 on."""
+    return trial if attempt == 1 else f"{trial} {attempt}"
+
+
+def of_last_attempts(records: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The records that count: without trials and attempts that others have replaced."""
+    kept = list(records)
+    gone = {
+        key_of(record["trial"], record.get("attempt", 1))
+        for record in kept
+        if record["kind"] == SUPERSEDED
+    }
+    return [r for r in kept if key_of(r.get("trial", ""), r.get("attempt", 1)) not in gone]
+
+
 def clean_key(key: str) -> str:
     """A key with characters that every store accepts."""
     return re.sub(r"[^-\w. /:]", "_", key)[:KEY_LENGTH]
 
 
 def number(value: Any) -> float | None:
-    """The value as a float; None if it is not a number (booleans are not)."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    """The value as a float: numbers, booleans as 0 and 1, arrays and tensors of no dimension."""
+    if isinstance(value, str | bytes):
         return None
-    return float(value)
+    if not isinstance(value, Real) and getattr(value, "shape", None) == ():
+        value = value.item()
+    return float(value) if isinstance(value, Real) else None
+
+
+def _of_study(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of a row that are results, without process ids and times."""
+    for key, value in flat(row, "/"):
+        if key.split("/")[0] not in NOT_OF_THE_STUDY:
+            yield clean_key(key), value
 
 
 def numbers_of(row: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a row that are results, finite or not, without process ids and times."""
-    of_study = (
-        (clean_key(key), number(value))
-        for key, value in flat(row, "/")
-        if key.split("/")[0] not in NOT_OF_THE_STUDY
-    )
-    return {key: value for key, value in of_study if value is not None}
+    numbers = ((key, number(value)) for key, value in _of_study(row))
+    return {key: value for key, value in numbers if value is not None}
+
+
+def no_numbers_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """The results of a row that a store of metrics cannot take, each with its kind.
+
+    >>> no_numbers_of({"loss": 1.0, "note": "fine", "info": {"sizes": [1, 2]}, "gap": None})
+    {'note': 'str', 'info/sizes': 'list'}
+    """
+    return {
+        key: _kind(value)
+        for key, value in _of_study(row)
+        if value is not None and not isinstance(value, Mapping) and number(value) is None
+    }
+
+
+def _kind(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"array of shape {tuple(shape)}"
 
 
 def step_of(row: Mapping[str, Any]) -> int:
@@ -95,11 +135,17 @@ def split_finite(values: Mapping[str, float]) -> tuple[dict[str, float], list[st
     return finite, sorted(values.keys() - finite.keys())
 
 
+def is_ours(trial: Trial) -> bool:
+    """Whether the trainable of a trial is one of zotune's."""
+    cls: Any = trial.get_trainable_cls()  # type: ignore[no-untyped-call]
+    return cls is not None and any(base.__name__ == "ZOTrainable" for base in cls.__mro__)
+
+
 def settings_of(trial: Trial) -> dict[str, Any]:
     """The configuration of a trial; for zotune's trainables, with defaults filled in."""
     cls: Any = trial.get_trainable_cls()  # type: ignore[no-untyped-call]
     given = {**getattr(cls, "defaults", {}), **trial.config}
-    if cls is None or not any(base.__name__ == "ZOTrainable" for base in cls.__mro__):
+    if not is_ours(trial):
         return given
     from zotune.config import parse_config
     from zotune.errors import ConfigError

@@ -30,6 +30,7 @@ from zotune.callbacks.spool import (
     read_records,
 )
 from zotune.callbacks.stores import database_of, resolve_uri, scheme_of, without_credentials
+from zotune.core.aim import Aim
 from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
 from zotune.core.provenance import versions
@@ -75,7 +76,8 @@ def open_session(
 
 def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
     """The session of a spool; a restarted launch finds the trials that it had begun."""
-    journal = Journal(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
+    about = read_json(spool.folder / ABOUT)
+    journal = Journal(read_records(spool.folder)[0], axes_of(about), Aim.of(about))
     session = Session(spool, journal, uri)
     session.write(journal.leave_out(living))
     return session

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from zotune.callbacks.records import (
     STARTED,
     SUPERSEDED,
     changed_params,
+    key_of,
 )
 from zotune.callbacks.spool import (
     ABOUT,
@@ -41,7 +43,9 @@ from zotune.callbacks.stores import (
     open_client,
     without_credentials,
 )
+from zotune.core.aim import Aim
 from zotune.core.names import (
+    ATTEMPT_TAG,
     FINAL,
     GROUP_TAG,
     INTERRUPTED,
@@ -113,6 +117,7 @@ class Delivery:
         self._client: MlflowClient | None = None
         self._experiment = ""
         self._runs: dict[str, TrackedRun] = {}
+        self._set_aside: set[str] = set()
         self._open: set[str] = set()
         self._noted = time.monotonic()
         self._monitor: SystemMetricsMonitor | None = None
@@ -122,10 +127,12 @@ class Delivery:
         if self._client is None:
             client = open_client(self.uri)
             self._experiment = experiment_id(client, self.uri, self.about["experiment"])
+            known = runs_of_launch(client, self._experiment, self.about["launch_id"])
+            of_trials = {run.info.run_id: run.data.tags for run in known}
+            gone = {id_ for id_, tags in of_trials.items() if tags.get(KIND_TAG) == SUPERSEDED}
+            self._set_aside = {_key(of_trials[id_]) for id_ in gone}
             self._runs = {
-                run.data.tags.get(TRIAL_TAG, ""): _tracked(run)
-                for run in runs_of_launch(client, self._experiment, self.about["launch_id"])
-                if run.data.tags.get(KIND_TAG) != SUPERSEDED
+                _key(run.data.tags): _tracked(run) for run in known if run.info.run_id not in gone
             }
             self._client, self.answered = client, True
         return self._client
@@ -148,7 +155,7 @@ class Delivery:
         client = self.connect()
         by_trial: defaultdict[str, list[Record]] = defaultdict(list)
         for record in records:
-            by_trial[record.get("trial", "")].append(record)
+            by_trial[key_of(record.get("trial", ""), record.get("attempt", 1))].append(record)
         by_trial.pop("", None)
         for trial, theirs in by_trial.items():
             self._deliver(client, trial, theirs)
@@ -203,7 +210,11 @@ class Delivery:
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
+            if trial in self._set_aside:
+                return
             if records[-1]["kind"] == SUPERSEDED:
+                if "spent" in records[-1] and records[:-1]:  # another attempt follows; this stays
+                    self._deliver_to_run(client, trial, records[:-1])
                 self._supersede(client, trial)
             else:
                 self._deliver_to_run(client, trial, records)
@@ -215,6 +226,7 @@ class Delivery:
     def _supersede(self, client: MlflowClient, trial: str) -> None:
         """Mark the run of a trial, if it has one, as no trial of the launch any more."""
         self._open.discard(trial)
+        self._set_aside.add(trial)
         run = self._runs.pop(trial, None)
         if run is not None:
             client.set_tag(run.id, STATUS_TAG, SUPERSEDED)
@@ -243,16 +255,19 @@ class Delivery:
         if trial not in self._runs:
             if first["kind"] != STARTED:
                 everything = read_records(self.folder)[0]
-                first = next(r for r in everything if r.get("trial") == trial)
-            self._runs[trial] = self._create(client, trial, first)
+                which = [records[0].get(key) for key in ("trial", "attempt")]
+                first = next(r for r in everything if [r.get("trial"), r.get("attempt")] == which)
+            self._runs[trial] = self._create(client, first)
         run = self._runs[trial]
         for record in records:
             if record["kind"] == STARTED:
                 self._params(client, run, record["params"])
         return run
 
-    def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
-        tags = self._tags_of(OF_TRIAL) | {TRIAL_TAG: trial}
+    def _create(self, client: MlflowClient, started: Record) -> TrackedRun:
+        tags = self._tags_of(OF_TRIAL) | {TRIAL_TAG: started["trial"]}
+        if (attempt := started.get("attempt", 1)) > 1:
+            tags[ATTEMPT_TAG] = str(attempt)
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
         if group := started.get("group"):
@@ -276,7 +291,8 @@ class Delivery:
         return self._runs[""].id
 
     def _tags_of(self, kind: str) -> dict[str, str]:
-        return {**self.about.get("tags", {}), LAUNCH_TAG: self.about["launch_id"], KIND_TAG: kind}
+        own = {LAUNCH_TAG: self.about["launch_id"], KIND_TAG: kind}
+        return {**self.about.get("tags", {}), **Aim.of(self.about).tags, **own}
 
     def _params(self, client: MlflowClient, run: TrackedRun, params: dict[str, str]) -> None:
         """Params that the run lacks; one that has changed since (as in PBT) becomes a tag."""
@@ -320,6 +336,11 @@ class Delivery:
         if run.status != status:
             client.update_run(run.id, status=status)
             run.status = status
+
+
+def _key(tags: Mapping[str, str]) -> str:
+    """The attempt of a trial that a run belongs to; empty for the summary."""
+    return key_of(tags.get(TRIAL_TAG, ""), int(tags.get(ATTEMPT_TAG, "1")))
 
 
 def _tracked(run: Run) -> TrackedRun:
