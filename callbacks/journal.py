@@ -24,6 +24,7 @@ from zotune.callbacks.records import (
     is_ours,
     last_line,
     name_of,
+    no_numbers_of,
     number,
     numbers_of,
     params_of,
@@ -64,13 +65,18 @@ class Journal:
     """Turns what Tune says of trials into records; points that are known already stay out."""
 
     def __init__(
-        self, records: Iterable[Record] = (), axes: Iterable[str] = (), aim: Aim = LOSS
+        self,
+        records: Iterable[Record] = (),
+        axes: Iterable[str] = (),
+        aim: Aim = LOSS,
+        constants: Iterable[str] = (),
     ) -> None:
-        self._axes = list(axes)
+        self._axes, self._constants = list(axes), set(constants)
         self._aim = aim
         self._attempts: dict[str, int] = {}
         self._before: dict[str, int] = {}
         self._values: dict[str, float] = {}
+        self._not_taken: set[str] = set()
         self._high: dict[str, int] = {}
         self._open: set[str] = set()
         self._losses: dict[str, list[float]] = {}
@@ -151,6 +157,19 @@ class Journal:
         """Whether the trial has been written down."""
         return trial_id in self._high
 
+    def not_taken(self, trial: Trial, row: Mapping[str, Any]) -> dict[str, str]:
+        """Values of a row of others that cannot be recorded, with their kinds; each named once."""
+        if is_ours(trial):
+            return {}
+        new = {k: v for k, v in no_numbers_of(row).items() if k not in self._not_taken}
+        self._not_taken |= new.keys()
+        return new
+
+    @property
+    def lacks(self) -> str:
+        """The metric that decides, if there are trials and none has reported it."""
+        return self._aim.metric if self._high and not self._values else ""
+
     def is_open(self, trial: Trial) -> bool:
         """Whether the trial has begun, and not ended."""
         return trial.trial_id in self._open
@@ -159,11 +178,12 @@ class Journal:
         """The trial's name and configuration, whenever a worker takes it up."""
         settings = settings_of(trial)
         attempt = self._attempts.get(trial.trial_id, 1)
-        name = name_of(trial, settings, self._axes)
+        searched = self._searched(trial, settings)
+        name = name_of(trial, settings, searched)
         named = name if attempt == 1 else f"{name} (attempt {attempt})"
         record = self._record(trial, STARTED, name=named)
         record["params"] = params_of(settings)
-        if group := group_of(trial, settings, self._axes):
+        if group := group_of(settings, searched):
             record["group"] = group
         twins = [] if self.knows(trial.trial_id) else self._twins(record["params"])
         self._replay(record)
@@ -265,9 +285,14 @@ class Journal:
     def _log_eta(self, trial: Trial) -> dict[str, float]:
         """The logarithm of a step that was searched, for charts whose axes are linear."""
         eta = number(trial.config.get("eta"))
-        if eta is None or eta <= 0 or "eta" not in searched_by(trial, trial.config, self._axes):
+        if eta is None or eta <= 0 or "eta" not in self._searched(trial, trial.config):
             return {}
         return {LOG10_ETA: math.log10(eta)}
+
+    def _searched(self, trial: Trial, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The searched settings with the trial's values."""
+        found = searched_by(trial, settings, self._axes)
+        return {k: v for k, v in found.items() if k in self._axes or k not in self._constants}
 
     def close(self, report: str = "") -> Record:
         """Nothing more comes; a folder beside the spools may hold the launch's report."""

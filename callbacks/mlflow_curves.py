@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from zotune.callbacks.curve_points import points_for
 from zotune.callbacks.machine_load import wants_metrics
 from zotune.callbacks.records import FAILED, FINISHED, KILLED, clean_key
 from zotune.callbacks.session import Session, open_session, place_of
@@ -21,8 +22,9 @@ from zotune.callbacks.stores import (
     with_credentials,
     without_credentials,
 )
-from zotune.callbacks.tuner_aim import tuner_aim
+from zotune.callbacks.tuner_arguments import tuner_aim, tuner_constants
 from zotune.core.aim import checked
+from zotune.core.grid import GRID_POINTS
 from zotune.core.names import CURVE_KEY
 from zotune.errors import ConfigError
 from zotune.tune.curve_requests import ask_for_curves, stop_asking
@@ -65,6 +67,9 @@ class MLflowCurves(Callback):
         metric: what decides which trial is the best, has diverged, and comes first on the page;
             default: the metric of the Tuner, its searcher or its scheduler, else ``loss``.
         mode: ``min`` or ``max``; given together with ``metric``.
+        points: maximum number of points of a curve in the store, at least 2; default: 320, or fewer
+            if there are more than 75 trials, 41 from 301 on. It applies to zotune's trainables;
+            of others, every row is stored.
         nested: show the trials below the summary run; MLflow's charts then hide them at first.
         study: text of the study file, stored with the summary.
         question: the question of the study, for the summary.
@@ -83,6 +88,7 @@ class MLflowCurves(Callback):
         *,
         metric: str | None = None,
         mode: str | None = None,
+        points: int | None = None,
         nested: bool = False,
         study: str | None = None,
         question: str | None = None,
@@ -93,8 +99,10 @@ class MLflowCurves(Callback):
     ) -> None:
         if experiment is not None and not isinstance(experiment, str):
             raise ConfigError(f"experiment must be a name, got {experiment!r}")
+        if points is not None and (type(points) is not int or not 2 <= points <= GRID_POINTS):
+            raise ConfigError(f"points must be a number from 2 to {GRID_POINTS}, got {points!r}")
         self._uri = resolve_uri(tracking_uri)
-        self._aim = checked(metric, mode)
+        self._aim, self._points = checked(metric, mode), points
         self._about: dict[str, Any] = {
             "tracking_uri": without_credentials(self._uri),
             "experiment": experiment or os.environ.get(EXPERIMENT),
@@ -112,11 +120,11 @@ class MLflowCurves(Callback):
     def __getstate__(self) -> dict[str, Any]:
         """The state for a restored Tuner, without credentials, open files and processes."""
         kept = {"about": self._about, "wait": self._wait, "folder": self._folder}
-        return kept | {"aim": self._aim}
+        return kept | {"aim": self._aim, "points": self._points}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._about, self._wait, self._folder = state["about"], state["wait"], state["folder"]
-        self._aim = state["aim"]
+        self._aim, self._points = state["aim"], state["points"]
         self._uri = with_credentials(self._about["tracking_uri"])
         self._session = None
         self._complained = False
@@ -141,6 +149,8 @@ class MLflowCurves(Callback):
         self._complained = False
         metric, mode = self._aim or tuner_aim() or (None, None)
         self._about |= {"metric": metric and clean_key(metric), "mode": mode}
+        self._about["constants"] = tuner_constants()
+        self._about["points"] = self._points or points_for(total_num_samples)
 
     @_harmless
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -169,6 +179,9 @@ class MLflowCurves(Callback):
         """Record the points of a result, and remove them from the row for later callbacks."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
+        if new := session.journal.not_taken(trial, result):
+            said = ", ".join(f"{key} ({kind})" for key, kind in new.items())
+            logger.warning(f"MLflow: {said}: no numbers, and not recorded")
         session.write(session.journal.result(trial, result, curve))
 
     @_harmless

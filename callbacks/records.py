@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -170,29 +171,43 @@ def changed_params(tags: Mapping[str, str]) -> dict[str, str]:
     return {k.removeprefix(NOW_TAG): v for k, v in tags.items() if k.startswith(NOW_TAG)}
 
 
-def name_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
-    """The readable name of a trial: ``align q=100``, and other searched settings.
+def name_of(trial: Trial, settings: Mapping[str, Any], searched: Mapping[str, Any]) -> str:
+    """The readable name of a trial, by what tells it from others: ``align q=100``, ``l2=0.1``.
 
-    Settings drawn by Tune are known; ``axes`` are further keys in which the trials differ.
+    Estimator and q are named also if they are not searched, unless other settings are: pages cut
+    off what is long. So is the name without the parents of a nested setting, if it is unique.
     """
-    named = {**_known(settings), **searched_by(trial, settings, axes)}
-    return without_credentials(label(named) or str(trial))[:KEY_LENGTH]
+    alone = searched.keys() <= {"estimator", "q", "replicate"}
+    named = {**_known(settings), **searched} if alone else _in_order(searched)
+    return without_credentials(label(_shortened(named)) or str(trial))[:KEY_LENGTH]
 
 
-def group_of(trial: Trial, settings: Mapping[str, Any], axes: Iterable[str] = ()) -> str:
+def group_of(settings: Mapping[str, Any], searched: Mapping[str, Any]) -> str:
     """The group of a trial on a page: ``avg q=10``, with the update if it was searched.
 
     Trials that are replicates of one configuration form a group, which is shown by its mean; its
     name has all searched settings except the replicate. Empty for other trainables.
     """
-    known, searched = _known(settings), searched_by(trial, settings, axes)
+    known = _known(settings)
     if not known:
         return ""
     if "replicate" in searched:
         more = {key: value for key, value in searched.items() if key != "replicate"}
     else:
         more = {key: searched[key] for key in ("update",) if key in searched}
-    return without_credentials(label({**known, **more}))[:KEY_LENGTH]
+    return without_credentials(label(_shortened({**known, **more})))[:KEY_LENGTH]
+
+
+def _in_order(searched: Mapping[str, Any]) -> dict[str, Any]:
+    """Estimator and q first."""
+    return dict(sorted(searched.items(), key=lambda item: item[0] not in ("estimator", "q")))
+
+
+def _shortened(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings by their last names, where these are unique."""
+    last = Counter(key.rpartition(".")[2] for key in named)
+    short = {key: key.rpartition(".")[2] for key in named}
+    return {short[k] if last[short[k]] == 1 else k: value for k, value in named.items()}
 
 
 def searched_by(

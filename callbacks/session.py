@@ -77,7 +77,8 @@ def open_session(
 def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
     """The session of a spool; a restarted launch finds the trials that it had begun."""
     about = read_json(spool.folder / ABOUT)
-    journal = Journal(read_records(spool.folder)[0], axes_of(about), Aim.of(about))
+    constants = about.get("constants", ())
+    journal = Journal(read_records(spool.folder)[0], axes_of(about), Aim.of(about), constants)
     session = Session(spool, journal, uri)
     session.write(journal.leave_out(living))
     return session
@@ -155,6 +156,11 @@ class Session:
         """End the session: wait for the delivery, and print where the curves are."""
         self.write([self.journal.close(report)])
         self.finish(seconds)
+        if lacks := self.journal.lacks:
+            logger.warning(
+                f"MLflow: no trial has reported {lacks!r}, so none is called the best; name what "
+                "you optimise in tune.TuneConfig, or with MLflowCurves(metric=…, mode=…)"
+            )
         if said := self.where_to_look():
             print(said)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.colours import COLOUR, colour
-from zotune.callbacks.curve_points import BATCH, send_points
+from zotune.callbacks.curve_points import BATCH, send_points, thinned
 from zotune.callbacks.launches import runs_of_launch
 from zotune.callbacks.machine_load import end_watch, watch_machine
 from zotune.callbacks.page import plain_page, prepare_page
@@ -27,6 +27,7 @@ from zotune.callbacks.records import (
     RUNNING,
     STARTED,
     SUPERSEDED,
+    Point,
     changed_params,
     key_of,
 )
@@ -44,6 +45,7 @@ from zotune.callbacks.stores import (
     without_credentials,
 )
 from zotune.core.aim import Aim
+from zotune.core.grid import GRID_POINTS, budget_grid
 from zotune.core.names import (
     ATTEMPT_TAG,
     FINAL,
@@ -52,6 +54,7 @@ from zotune.core.names import (
     KIND_TAG,
     LAUNCH_GROUP_TAG,
     LAUNCH_TAG,
+    LOSSES_KEY,
     NONFINITE_TAG,
     NOW_TAG,
     OF_LAUNCH,
@@ -155,7 +158,7 @@ class Delivery:
         client = self.connect()
         by_trial: defaultdict[str, list[Record]] = defaultdict(list)
         for record in records:
-            by_trial[key_of(record.get("trial", ""), record.get("attempt", 1))].append(record)
+            by_trial[_key_in(record)].append(record)
         by_trial.pop("", None)
         for trial, theirs in by_trial.items():
             self._deliver(client, trial, theirs)
@@ -188,12 +191,14 @@ class Delivery:
         if self._monitor is not None:
             end_watch(self._monitor)
             self._monitor = None
+        records = read_records(self.folder)[0]
+        last = {_key_in(record): record["points"][-1] for record in records if "points" in record}
         for trial in sorted(self._open):
             run = self._runs[trial]
+            self._send(client, run, [last[trial]] if trial in last else [])
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
             run.status = KILLED
-        records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
         if records and (report := records[-1].get("report")):
             attach_report(client, self._summary(client), self.folder.parent.parent / report)
@@ -236,11 +241,9 @@ class Delivery:
     def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         run = self._run(client, trial, records)
         points = [(int(s), v) for r in records if r["kind"] == POINTS for s, v in r["points"]]
-        fresh = [(step, values) for step, values in points if step > run.high]
-        for sent in send_points(client, run.id, fresh, run.start):
-            run.high = sent[-1][0]
-            self.points += len(sent)
-            self.steps += 1
+        if any(LOSSES_KEY in record for record in records):
+            points = self._thinned(run, points)
+        self._send(client, run, points)
         self._say_nonfinite(client, run, records)
         if records[-1]["kind"] == ENDED:
             self._end(client, run, records[-1])
@@ -248,6 +251,23 @@ class Delivery:
         else:
             self._set_status(client, run, RUNNING)
             self._open.add(trial)
+
+    def _send(self, client: MlflowClient, run: TrackedRun, points: Sequence[Point]) -> None:
+        """Send the points that the run does not have yet."""
+        fresh = [(int(step), values) for step, values in points if step > run.high]
+        for sent in send_points(client, run.id, fresh, run.start):
+            run.high = sent[-1][0]
+            self.points += len(sent)
+            self.steps += 1
+
+    def _thinned(self, run: TrackedRun, points: list[Point]) -> list[Point]:
+        """The points of a curve of zotune's that the store is to keep."""
+        budget, own = (run.params.get(key, "") for key in ("budget", "points"))
+        most = self.about.get("points", GRID_POINTS)
+        if not (budget.isdecimal() and own.isdecimal() and most < int(own)):
+            return points
+        fine, coarse = (budget_grid(int(budget), count) for count in (int(own), most))
+        return thinned(points, fine, coarse)
 
     def _run(self, client: MlflowClient, trial: str, records: list[Record]) -> TrackedRun:
         """The run of a trial, made if there is none, with its params."""
@@ -336,6 +356,11 @@ class Delivery:
         if run.status != status:
             client.update_run(run.id, status=status)
             run.status = status
+
+
+def _key_in(record: Record) -> str:
+    """The attempt of a trial that a record is about; empty for others."""
+    return key_of(record.get("trial", ""), record.get("attempt", 1))
 
 
 def _key(tags: Mapping[str, str]) -> str:

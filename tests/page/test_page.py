@@ -149,7 +149,9 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
         line = process.stdout.readline()
         found = re.match(r"page: (http://127\.0\.0\.1:\d+)/#/experiments/", line)
         assert found is not None, line + str(process.communicate())
-        assert process.stdout.readline().startswith("1 of 3 runs diverged or ends above its start, hidden here")
+        assert process.stdout.readline().startswith(
+            "1 of 3 runs diverged or ends above its start, hidden here"
+        )
         port = found[1].rpartition(":")[2]
         listening = Path("/proc/net/tcp").read_text()
         assert f"0100007F:{int(port):04X}" in listening
@@ -233,7 +235,8 @@ def test_runs_are_hidden_by_the_start_of_their_own_launch_and_problem(
     page = prepare_page(client, [experiment], ["one", "two"])
     assert found_by(client, experiment) == {low, high, other_problem}
     assert (
-        page.notice == "2 of 5 runs diverged or end above their start, hidden here; zotune ui --all shows them"
+        page.notice
+        == "2 of 5 runs diverged or end above their start, hidden here; zotune ui --all shows them"
     )
     (state,) = client.get_experiment(experiment).tags.values()
     assert "Curves (2 of 5 runs hidden; " in state
@@ -253,7 +256,10 @@ def test_what_a_run_ended_with_decides_and_not_the_last_point_of_its_curve(
     page = prepare_page(client, [experiment], ["first"])
     later = logged(client, experiment, "first", 0, 7.0, 5.0)
     assert found_by(client, experiment) == {low, good, later}
-    assert page.notice == "1 of 3 runs diverged or ends above its start, hidden here; zotune ui --all shows it"
+    assert (
+        page.notice
+        == "1 of 3 runs diverged or ends above its start, hidden here; zotune ui --all shows it"
+    )
 
 
 def test_nothing_is_hidden_where_all_runs_end_above_their_start_or_all_are_asked_for(

@@ -14,6 +14,12 @@ from zotune.core.spending import Spending
 from zotune.reporting.choosing_figures import MOST_WHOLE, curves_alone, drawings
 from zotune.reporting.drawing import LABELS, number
 from zotune.reporting.importance import importance_sentence
+from zotune.reporting.others import (
+    are_others,
+    drawings_of_others,
+    findings_on_others,
+    table_of_others,
+)
 from zotune.reporting.page import Section, markdown, page
 from zotune.reporting.tables import (
     Part,
@@ -139,8 +145,15 @@ def _over_instances(launch: LaunchRecord) -> Iterator[Section]:
 
 def _section(part: Part, several: bool, *, whole: bool) -> Section:
     """What was found on one problem; with the curves alone where it is not to be drawn whole."""
-    chosen = best(part.series)
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
+    if are_others(part.series):
+        return Section(
+            title=", ".join(filter(None, names)) or "What was found",
+            text=[*findings_on_others(part.series), *importance_sentence(part.series)],
+            drawings=drawings_of_others(part.series, part.slug),
+            tables=[table_of_others(part.series)],
+        )
+    chosen = best(part.series)
     draw = drawings if whole else curves_alone
     return Section(
         title=", ".join(filter(None, names)) or "What was found",
