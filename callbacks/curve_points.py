@@ -43,7 +43,7 @@ def thinned(points: Sequence[Point], fine: Sequence[int], coarse: Iterable[int])
     >>> points = [(step, {"loss": 1.0, "steps": 2.0}) for step in budget_grid(1000)]
     >>> kept = thinned(points, budget_grid(1000), budget_grid(1000, 5))
     >>> [step for step, _ in kept], kept[0][1]
-    ([0, 247, 498, 749, 1000], {'loss': 1.0})
+    ([0, 250, 498, 749, 1000], {'loss': 1.0})
     """
     steps = {fine[bisect_right(fine, step) - 1] for step in coarse}
     return [

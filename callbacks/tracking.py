@@ -304,6 +304,8 @@ class Delivery:
         """The id of the launch's own run."""
         if "" not in self._runs:
             tags = self._tags_of(OF_LAUNCH)
+            if self.about.get("parent"):
+                tags["mlflow.parentRunId"] = self.about["parent"]
             name = f"summary {self.about['launch_id']}"
             start = self.about["time"]
             made = client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
