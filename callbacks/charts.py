@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zotune.callbacks.hiding import hiding_notice
+from zotune.core.aim import Aim
 from zotune.core.clock import SECONDS
 from zotune.core.names import (
     FINAL,
@@ -22,6 +23,7 @@ from zotune.core.names import (
     OF_TRIAL,
     STATUS_TAG,
 )
+from zotune.core.ranking import LOSS
 from zotune.core.spending import Spending
 
 MANY = 100
@@ -57,6 +59,8 @@ class Contents:
     """Whether every run that is shown has the logarithm of its step."""
     timed: bool = False
     """Whether points have the wall time of their trial."""
+    aim: Aim = LOSS
+    """What decides which run is the best."""
 
     @property
     def averaged(self) -> bool:
@@ -67,6 +71,14 @@ class Contents:
     def final(self) -> str:
         """The metric of the bars."""
         return f"{FINAL}{self.curves[0]}" if self.curves else ""
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """The order of the runs: the best first; the newest first if no run has what decides."""
+        deciding = {self.aim.metric, *(["gap"] if self.aim == LOSS else [])}
+        if self.curves and self.curves[0] in deciding:
+            return {"orderByKey": f"metrics.`{self.final}`", "orderByAsc": not self.aim.is_max}
+        return {"orderByKey": "attributes.start_time", "orderByAsc": False}
 
     @property
     def notice(self) -> str:
@@ -111,8 +123,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
         charts.append(_parallel(contents, space["uuid"]))
     return {
         "searchFilter": run_filter(contents),
-        "orderByKey": f"metrics.`{contents.final}`",
-        "orderByAsc": True,
+        **contents.order,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
@@ -121,6 +132,7 @@ def view_state(contents: Contents) -> dict[str, Any]:
             *(f"params.`{key}`" for key in contents.searched),
             f"metrics.`{contents.final}`",
             f"tags.`{STATUS_TAG}`",
+            *([f"tags.`{LAUNCH_TAG}`"] if len(contents.launches) > 1 else []),
         ],
         "runsHiddenMode": "SHOW_ALL",
         "groupBy": _groups(contents),
@@ -157,7 +169,13 @@ def _quoted(ids: Iterable[str]) -> str:
 
 
 def _groups(contents: Contents) -> dict[str, Any] | None:
-    """Group by the group's name, or by estimator and q if runs have none; and by launch."""
+    """Group replicates by the group's name, or by estimator and q if runs have none; and by launch.
+
+    MLflow orders groups by their means, so that the best run would not be first: other runs are in
+    no groups.
+    """
+    if not contents.averaged:
+        return None
     several = len(contents.launches) > 1
     if contents.named_groups:  # by one key, whose value alone is then shown
         by = [{"mode": "tag", "groupByData": LAUNCH_GROUP_TAG if several else GROUP_TAG}]

@@ -9,11 +9,13 @@ interrupted batch can be sent again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.records import Point
+from zotune.core.grid import GRID_POINTS
 
 if TYPE_CHECKING:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -21,10 +23,48 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 """Maximum number of metrics per call."""
+COUNTERS = frozenset(["queries", "evaluations", "monitored", "steps", "q", "diverged"])
+"""Metrics of which a store of many trials keeps the final values only."""
+POINTS = 24_000
+"""Number of points of all curves of a launch above which each keeps fewer by default."""
 STRETCH = 4
 """Minimum number of points for plain rows."""
 COLUMNS = {"run_uuid", "key", "value", "timestamp", "step", "is_nan"}
 """Expected columns of the table of metrics; if they differ, MLflow's API is used."""
+
+
+def thinned(points: Sequence[Point], fine: Sequence[int], coarse: Iterable[int]) -> list[Point]:
+    """The points of a curve that a store of many trials keeps, without their counters.
+
+    They are the last points of the curve's fine grid at or before those of a coarse one, so that
+    all curves of a budget keep the same steps, however their points arrive.
+
+    >>> from zotune.core.grid import budget_grid
+    >>> points = [(step, {"loss": 1.0, "steps": 2.0}) for step in budget_grid(1000)]
+    >>> kept = thinned(points, budget_grid(1000), budget_grid(1000, 5))
+    >>> [step for step, _ in kept], kept[0][1]
+    ([0, 250, 498, 749, 1000], {'loss': 1.0})
+    """
+    steps = {fine[bisect_right(fine, step) - 1] for step in coarse}
+    return [
+        (step, {key: value for key, value in values.items() if key not in COUNTERS})
+        for step, values in points
+        if step in steps
+    ]
+
+
+def points_for(trials: int | None) -> int:
+    """The default number of points of a curve: halved, once or more, if there are many trials.
+
+    One out of 40 is kept at least, so that the first is at 2.5 % of the budget.
+
+    >>> points_for(50), points_for(100), points_for(300), points_for(5000), points_for(None)
+    (320, 161, 81, 41, 161)
+    """
+    for parts in (320, 160, 80):
+        if (trials or 100) * parts <= POINTS:
+            return min(parts + 1, GRID_POINTS)
+    return 41
 
 
 def send_points(

@@ -1,6 +1,7 @@
-"""Select the runs that a page hides: those that end above their start, if others do not.
+"""Select the runs that a page hides: diverged ones and those that end above their start.
 
-A single diverged run would make the axis useless for all others. A notice says what is hidden.
+A single one would make the axis useless for all others. If there are no others, none is hidden. A
+notice says what is hidden.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from zotune.core.names import FINAL, LAUNCH_TAG
+from zotune.core.names import DIVERGED, FINAL, LAUNCH_TAG, STATUS_TAG
 from zotune.core.settings import PROBLEM
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ LOSS, FINAL_LOSS = "loss", f"{FINAL}loss"
 
 
 def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:
-    """Ids of runs whose final loss is above the start of their launch and problem.
+    """Ids of runs that diverged or whose final loss is above the start of their launch and problem.
 
     Trials of one launch on one problem share their start. If all of them end above it, none is
     hidden; neither are runs that have not ended.
@@ -32,9 +33,13 @@ def runs_above_start(client: MlflowClient, runs: Sequence[Run]) -> list[str]:
     hidden: list[str] = []
     for group in groups.values():
         start = _start(client, group[0])
-        above = [run.info.run_id for run in group if run.data.metrics[FINAL_LOSS] > start]
+        above = [run.info.run_id for run in group if _is_lost(run, start)]
         hidden += above if len(above) < len(group) else []
     return hidden
+
+
+def _is_lost(run: Run, start: float) -> bool:
+    return run.data.tags.get(STATUS_TAG) == DIVERGED or run.data.metrics[FINAL_LOSS] > start
 
 
 def _launch_and_problem(run: Run) -> tuple[str, ...]:
@@ -53,6 +58,8 @@ def hiding_notice(hidden: int, runs: int) -> str:
     if not hidden:
         return ""
     ends, them = (
-        ("ends above its start", "it") if hidden == 1 else ("end above their start", "them")
+        ("diverged or ends above its start", "it")
+        if hidden == 1
+        else ("diverged or end above their start", "them")
     )
     return f"{hidden} of {runs} runs {ends}, hidden here; zotune ui --all shows {them}"

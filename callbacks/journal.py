@@ -14,14 +14,17 @@ from zotune.callbacks.records import (
     ENDED,
     FAILED,
     FINISHED,
+    ITERATION,
     KILLED,
     POINTS,
     SPENT,
     STARTED,
     SUPERSEDED,
     group_of,
+    is_ours,
     last_line,
     name_of,
+    no_numbers_of,
     number,
     numbers_of,
     params_of,
@@ -32,6 +35,7 @@ from zotune.callbacks.records import (
 )
 from zotune.callbacks.spool import Record
 from zotune.core import names
+from zotune.core.aim import Aim
 from zotune.core.names import (
     COMPLETE,
     DIVERGED,
@@ -49,6 +53,7 @@ from zotune.core.names import (
     STATUS_TAG,
     STOPPED_EARLY,
 )
+from zotune.core.ranking import LOSS
 from zotune.core.spending import repeated
 
 if TYPE_CHECKING:
@@ -61,11 +66,21 @@ TAG_LENGTH = 5000
 class Journal:
     """Turns what Tune says of trials into records; points that are known already stay out."""
 
-    def __init__(self, records: Iterable[Record] = (), axes: Iterable[str] = ()) -> None:
-        self._axes = list(axes)
+    def __init__(
+        self,
+        records: Iterable[Record] = (),
+        axes: Iterable[str] = (),
+        aim: Aim = LOSS,
+        constants: Iterable[str] = (),
+    ) -> None:
+        self._axes, self._constants = list(axes), set(constants)
+        self._aim = aim
+        self._attempts: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+        self._values: dict[str, float] = {}
+        self._not_taken: set[str] = set()
         self._high: dict[str, int] = {}
         self._open: set[str] = set()
-        self._diverged: set[str] = set()
         self._losses: dict[str, list[float]] = {}
         self._minima: dict[str, float] = {}
         self._lost: dict[str, list[bool]] = {}
@@ -84,6 +99,8 @@ class Journal:
             return
         if record["kind"] == SUPERSEDED:
             self._forget(trial)
+            self._attempts[trial] = record.get("attempt", 1) + 1
+            self._before[trial] = self._before.get(trial, 0) + record.get("spent", 0)
             return
         self._high.setdefault(trial, -1)
         if record["kind"] == ENDED:
@@ -95,8 +112,8 @@ class Journal:
             self._ended.add(trial)
         if record["kind"] == STARTED:
             self._params[trial] = record["params"]
-        if "nonfinite" in record:
-            self._diverged.add(trial)
+        if (value := self._value_in(record)) is not None:
+            self._values[trial] = value
         if LOSSES_KEY in record:
             self._losses[trial] = record[LOSSES_KEY]
         if any(record.get(LOST_KEY, ())):
@@ -111,9 +128,10 @@ class Journal:
         ends = (self._losses, self._minima, self._lost)
         for known in (self._high, *ends, self._params, self._reports):
             known.pop(trial, None)
+        self._values.pop(trial, None)
         self._unwritten.pop(trial, None)
         self._ends.pop(trial, None)
-        for some in (self._open, self._ended, self._diverged):
+        for some in (self._open, self._ended):
             some.discard(trial)
 
     def leave_out(self, living: Iterable[str]) -> list[Record]:
@@ -125,14 +143,38 @@ class Journal:
         self._forgotten = sorted(gone & self._ended)
         return [self._supersede(trial) for trial in sorted(gone - self._ended)]
 
+    def _value_in(self, record: Record) -> float | None:
+        """The last value of the metric that decides in a record; NaN if it was not finite."""
+        metric, lost = self._aim.metric, record.get("nonfinite", {})
+        points = record["points"] if record["kind"] == POINTS else ()
+        for step, values in reversed(points):
+            if metric in values:
+                return float(values[metric])
+            if step >= lost.get(metric, math.inf):
+                return math.nan
+        return None
+
     def _supersede(self, trial: str) -> Record:
-        record: Record = {"kind": SUPERSEDED, "trial": trial, "time": _now()}
+        record: Record = {"kind": SUPERSEDED, "trial": trial, "time": _now(), **self._which(trial)}
         self._replay(record)
         return record
 
     def knows(self, trial_id: str) -> bool:
         """Whether the trial has been written down."""
         return trial_id in self._high
+
+    def not_taken(self, trial: Trial, row: Mapping[str, Any]) -> dict[str, str]:
+        """Values of a row of others that cannot be recorded, with their kinds; each named once."""
+        if is_ours(trial):
+            return {}
+        new = {k: v for k, v in no_numbers_of(row).items() if k not in self._not_taken}
+        self._not_taken |= new.keys()
+        return new
+
+    @property
+    def lacks(self) -> str:
+        """The metric that decides, if there are trials and none has reported it."""
+        return self._aim.metric if self._high and not self._values else ""
 
     def is_open(self, trial: Trial) -> bool:
         """Whether the trial has begun, and not ended."""
@@ -141,9 +183,13 @@ class Journal:
     def start(self, trial: Trial) -> list[Record]:
         """The trial's name and configuration, whenever a worker takes it up."""
         settings = settings_of(trial)
-        record = self._record(trial, STARTED, name=name_of(trial, settings, self._axes))
+        attempt = self._attempts.get(trial.trial_id, 1)
+        searched = self._searched(trial, settings)
+        name = name_of(trial, settings, searched)
+        named = name if attempt == 1 else f"{name} (attempt {attempt})"
+        record = self._record(trial, STARTED, name=named)
         record["params"] = params_of(settings)
-        if group := group_of(trial, settings, self._axes):
+        if group := group_of(settings, searched):
             record["group"] = group
         twins = [] if self.knows(trial.trial_id) else self._twins(record["params"])
         self._replay(record)
@@ -159,7 +205,8 @@ class Journal:
         self, trial: Trial, row: Mapping[str, Any], curve: list[dict[str, Any]] | None
     ) -> list[Record]:
         """The points that a result brings: its curve's, or itself where it has no curve."""
-        begun = [] if trial.trial_id in self._open else self.start(trial)
+        begun = self._new_attempt(trial, row)
+        begun += [] if trial.trial_id in self._open else self.start(trial)
         if row.get(SPENT) is not None:
             self._unwritten.setdefault(trial.trial_id, []).append(step_of(row))
         points: list[list[Any]] = []
@@ -174,7 +221,7 @@ class Journal:
                 nonfinite |= {key: step for key in lost if key not in nonfinite}
         if not points:
             return begun
-        record: Record = {"kind": POINTS, "trial": trial.trial_id, "points": points}
+        record = self._record(trial, POINTS, points=points)
         if nonfinite:
             record["nonfinite"] = nonfinite
         if reports := self._unwritten.pop(trial.trial_id, None):
@@ -184,6 +231,18 @@ class Journal:
             record |= {key: curve[-1][key] for key in told}
         self._replay(record)
         return [*begun, record]
+
+    def _new_attempt(self, trial: Trial, row: Mapping[str, Any]) -> list[Record]:
+        """Set aside what a trial of others has reported before it began again from nothing.
+
+        Its values need not be the same as before; those of zotune's trainables are.
+        """
+        before = self._high.get(trial.trial_id, -1)
+        if row.get(ITERATION) != 1 or before < 0 or is_ours(trial):
+            return []
+        record = self._record(trial, SUPERSEDED, spent=before)
+        self._replay(record)
+        return [record]
 
     def end(self, trial: Trial, status: str) -> list[Record]:
         """The trial's last values and what became of it.
@@ -198,14 +257,18 @@ class Journal:
             record = {**before, "time": _now()}
             self._replay(record)
             return [*begun, record]
-        word = row.get("status")
-        if word is None and trial.trial_id in self._diverged:
+        ours, numbers = is_ours(trial), numbers_of(row)
+        word = row.get("status") if ours else None
+        value = numbers.get(self._aim.metric, self._values.get(trial.trial_id))
+        if not ours and value is not None and not math.isfinite(value):
             word = DIVERGED
         if status == KILLED and (row.get("status") in COMPLETE or row.get("done")):
             status = FINISHED
-        finite, _ = split_finite(numbers_of(row))
+        finite, _ = split_finite(numbers)
+        if not ours and value is not None and math.isfinite(value):
+            finite[self._aim.metric] = value  # also if the last row does not have it
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
-        if again := repeated(reports):
+        if again := repeated(reports) + self._before.get(trial.trial_id, 0):
             finite["repeated"] = float(again)
         if before is not None and before["step"] == step_of(row):
             finite |= before["final"]
@@ -231,9 +294,14 @@ class Journal:
     def _log_eta(self, trial: Trial) -> dict[str, float]:
         """The logarithm of a step that was searched, for charts whose axes are linear."""
         eta = number(trial.config.get("eta"))
-        if eta is None or eta <= 0 or "eta" not in searched_by(trial, trial.config, self._axes):
+        if eta is None or eta <= 0 or "eta" not in self._searched(trial, trial.config):
             return {}
         return {LOG10_ETA: math.log10(eta)}
+
+    def _searched(self, trial: Trial, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The searched settings with the trial's values."""
+        found = searched_by(trial, settings, self._axes)
+        return {k: v for k, v in found.items() if k in self._axes or k not in self._constants}
 
     def close(self, report: str = "") -> Record:
         """Nothing more comes; a folder beside the spools may hold the launch's report."""
@@ -241,7 +309,13 @@ class Journal:
         return {"kind": CLOSED, "time": _now(), **told}
 
     def _record(self, trial: Trial, kind: str, **content: Any) -> Record:
-        return {"kind": kind, "trial": trial.trial_id, "time": _now(), **content}
+        record = {"kind": kind, "trial": trial.trial_id, **content}
+        record |= {} if kind == POINTS else {"time": _now()}
+        return record | self._which(trial.trial_id)
+
+    def _which(self, trial: str) -> dict[str, int]:
+        """The number of a trial's attempt, from the second on."""
+        return {"attempt": self._attempts[trial]} if trial in self._attempts else {}
 
 
 def _now() -> int:

@@ -12,15 +12,20 @@ from typing import Any, TypeVar
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from zotune.callbacks.curve_points import points_for
 from zotune.callbacks.machine_load import wants_metrics
-from zotune.callbacks.records import FAILED, FINISHED, KILLED
-from zotune.callbacks.session import Session, open_session, place_of
+from zotune.callbacks.records import FAILED, FINISHED, KILLED, clean_key
+from zotune.callbacks.script_settings import script_settings
+from zotune.callbacks.session import Session, files_of, open_session, place_of
 from zotune.callbacks.stores import (
     EXPERIMENT,
     resolve_uri,
     with_credentials,
     without_credentials,
 )
+from zotune.callbacks.tuner_arguments import tuner_aim, tuner_constants
+from zotune.core.aim import checked
+from zotune.core.grid import GRID_POINTS
 from zotune.core.names import CURVE_KEY
 from zotune.errors import ConfigError
 from zotune.tune.curve_requests import ask_for_curves, stop_asking
@@ -58,8 +63,15 @@ class MLflowCurves(Callback):
         tracking_uri: sqlite, an http(s) server or another database; default:
             ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in this folder. Credentials are never
             stored: a restored Tuner takes them from the environment.
-        experiment: the experiment in MLflow; default: ``MLFLOW_EXPERIMENT_NAME``, else the name of
-            the study or of Tune's experiment.
+        experiment: the experiment in MLflow; default: that of the active run, else of
+            ``mlflow.set_experiment``, else ``MLFLOW_EXPERIMENT_NAME``, else the name of the study
+            or of Tune's experiment.
+        metric: what decides which trial is the best, has diverged, and comes first on the page;
+            default: the metric of the Tuner, its searcher or its scheduler, else ``loss``.
+        mode: ``min`` or ``max``; given together with ``metric``.
+        points: maximum number of points of a curve in the store, at least 2; default: 320, or fewer
+            if there are more than 75 trials, 41 from 301 on. It applies to zotune's trainables;
+            of others, every row is stored.
         nested: show the trials below the summary run; MLflow's charts then hide them at first.
         study: text of the study file, stored with the summary.
         question: the question of the study, for the summary.
@@ -68,7 +80,8 @@ class MLflowCurves(Callback):
             summary run; needs psutil. Default: ``MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING``.
         wait: seconds that the end of the experiment waits for a delivery without progress; it does
             not wait for a store that has never answered.
-        spool: folder of points to be delivered; default: in the experiment's folder.
+        spool: folder of points to be delivered; default: in the experiment's folder, or if that
+            is not on this machine in the folder ``ZOTUNE_SPOOL``, else ``./zotune-spool``.
     """
 
     def __init__(
@@ -76,6 +89,9 @@ class MLflowCurves(Callback):
         tracking_uri: str | os.PathLike[str] | None = None,
         experiment: str | None = None,
         *,
+        metric: str | None = None,
+        mode: str | None = None,
+        points: int | None = None,
         nested: bool = False,
         study: str | None = None,
         question: str | None = None,
@@ -86,10 +102,13 @@ class MLflowCurves(Callback):
     ) -> None:
         if experiment is not None and not isinstance(experiment, str):
             raise ConfigError(f"experiment must be a name, got {experiment!r}")
+        if points is not None and (type(points) is not int or not 2 <= points <= GRID_POINTS):
+            raise ConfigError(f"points must be a number from 2 to {GRID_POINTS}, got {points!r}")
         self._uri = resolve_uri(tracking_uri)
+        self._aim, self._points = checked(metric, mode), points
         self._about: dict[str, Any] = {
             "tracking_uri": without_credentials(self._uri),
-            "experiment": experiment or os.environ.get(EXPERIMENT),
+            "experiment": experiment,
             "nested": nested,
             "study": study,
             "question": question,
@@ -99,17 +118,21 @@ class MLflowCurves(Callback):
         self._wait = wait
         self._folder = None if spool is None else str(Path(spool).absolute())
         self._session: Session | None = None
-        self._complained = False
+        self._complained = self._told_files = False
+        self._launch = self._about
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for a restored Tuner, without credentials, open files and processes."""
-        return {"about": self._about, "wait": self._wait, "folder": self._folder}
+        kept = {"about": self._about, "wait": self._wait, "folder": self._folder}
+        return kept | {"aim": self._aim, "points": self._points}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._about, self._wait, self._folder = state["about"], state["wait"], state["folder"]
+        self._aim, self._points = state["aim"], state["points"]
         self._uri = with_credentials(self._about["tracking_uri"])
         self._session = None
-        self._complained = False
+        self._complained = self._told_files = False
+        self._launch = self._about
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MLflowCurves:
         """A copy, which within this process keeps the credentials."""
@@ -126,9 +149,20 @@ class MLflowCurves(Callback):
         total_num_samples: int | None = None,
         **info: Any,
     ) -> None:
-        """Reset, as Tune may use a callback for several fits."""
+        """Reset, as Tune may use a callback for several fits, and find the Tuner's metric."""
         self._session = None
         self._complained = False
+        self._told_files = False
+        self._launch = dict(self._about)
+        metric, mode = self._aim or tuner_aim() or (None, None)
+        self._launch |= {"metric": metric and clean_key(metric), "mode": mode}
+        self._launch["constants"] = tuner_constants()
+        self._launch["points"] = self._points or points_for(total_num_samples)
+        used = script_settings(self._uri, self._about["experiment"])
+        named = self._about["experiment"] or used.experiment or os.environ.get(EXPERIMENT)
+        self._launch |= {"experiment": named, "parent": used.parent}
+        for problem in used.problems:
+            logger.warning(f"MLflow: {problem}")
 
     @_harmless
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -157,6 +191,9 @@ class MLflowCurves(Callback):
         """Record the points of a result, and remove them from the row for later callbacks."""
         curve = result.pop(CURVE_KEY, None)
         session = self._opened(trials)
+        if new := session.journal.not_taken(trial, result):
+            said = ", ".join(f"{key} ({kind})" for key, kind in new.items())
+            logger.warning(f"MLflow: {said}: no numbers, and not recorded")
         session.write(session.journal.result(trial, result, curve))
 
     @_harmless
@@ -166,6 +203,9 @@ class MLflowCurves(Callback):
         """Record that the trial has ended, by itself or stopped by Tune."""
         session = self._opened(trials)
         session.write(session.journal.end(trial, FINISHED))
+        if not self._told_files and (files := files_of(trial)):
+            self._told_files = True
+            logger.warning(f"MLflow: files of trials are not recorded: {', '.join(files)}")
 
     @_harmless
     def on_trial_error(
@@ -191,6 +231,6 @@ class MLflowCurves(Callback):
 
     def _opened(self, trials: list[Trial]) -> Session:
         if self._session is None:
-            self._session = open_session(trials, self._uri, self._about, self._folder)
+            self._session = open_session(trials, self._uri, self._launch, self._folder)
             self._session.look()
         return self._session

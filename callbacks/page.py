@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from zotune.callbacks.charts import LOG_ETA, MANY, Contents, launch_filter, view_state
@@ -20,8 +20,10 @@ from zotune.callbacks.colours import COLOUR, number, shades
 from zotune.callbacks.hiding import runs_above_start
 from zotune.callbacks.launches import found_runs
 from zotune.callbacks.stores import without_credentials
+from zotune.core.aim import Aim
 from zotune.core.clock import SECONDS
-from zotune.core.names import FINAL, GROUP_TAG, KIND_TAG, LAUNCH_TAG, OF_TRIAL, ROW_KEYS
+from zotune.core.names import FINAL, GROUP_TAG, KIND_TAG, LAUNCH_TAG, OF_TRIAL, ROW_KEYS, STATUS_TAG
+from zotune.core.ranking import LOSS, rank
 from zotune.core.spending import Spending
 from zotune.errors import ConfigError
 
@@ -62,16 +64,14 @@ class Page:
 def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
     """The contents of a page from its runs; ``hidden`` are ids of those that it does not show."""
     last = [{m.key: m for m in run.data._metric_objs} for run in runs]
-    known = {key for metrics in last for key in metrics}
-    values = {key: [m[key].value for m in last if key in m] for key in known}
-    curves = [key for key in CURVES if any(values.get(key, []))]
-    if "gap" in curves:
-        curves = [key for key in curves if key != "loss"]
-    of_users = _user_metrics(known) if curves else []
-    curves += of_users
-    if not curves:
-        curves = sorted(key for key in known if not key.startswith(FINAL))[:4]
-    linear = {*LINEAR, *(key for key in of_users if max(values[key]) < WIDE * min(values[key]))}
+    values = _values(last)
+    aim = aim_of(runs)
+    curves = _curves(values, aim)
+    linear = {
+        key
+        for key in curves
+        if key in LINEAR or (key not in CURVES and max(values[key]) < WIDE * min(values[key]))
+    }
     positive = {key for key in curves if min(values[key]) > 0 and key not in linear}
     steps = (m.step for metrics in last for m in metrics.values())
     budgets = (number(run.data.params.get("budget", "")) for run in runs)
@@ -87,10 +87,36 @@ def contents_of(runs: Sequence[Run], hidden: Sequence[str] = ()) -> Contents:
         dict(launches),
         Spending.of((run.data.params, _last(run)) for run in runs),
         tuple(hidden),
+        aim=aim,
         named_groups=bool(runs) and all(GROUP_TAG in run.data.tags for run in runs),
         log_eta=bool(runs) and all(LOG_ETA in metrics for metrics in last),
         timed=bool(runs) and all(SECONDS in metrics for metrics in last),
     )
+
+
+def aim_of(runs: Iterable[Run]) -> Aim:
+    """What decides among runs, by the tags of the newest that has them."""
+    told = (Aim.of_tags(run.data.tags) for run in runs)
+    return next((aim for aim in told if aim != LOSS), LOSS)
+
+
+def _values(last: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """The last values of each metric over all runs."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for metrics in last:
+        for key, metric in metrics.items():
+            values[key].append(metric.value)
+    return values
+
+
+def _curves(values: Mapping[str, Sequence[float]], aim: Aim) -> list[str]:
+    """The metrics with a chart: the one that decides, zotune's, then some of the user's."""
+    own = [key for key in CURVES if any(values.get(key, []))]
+    if "gap" in own and aim == LOSS:
+        own = [key for key in own if key != aim.metric]
+    first = [aim.metric] if aim != LOSS and aim.metric in values else []
+    found = list(dict.fromkeys([*first, *own, *_user_metrics(values)]))
+    return found[: MOST_OF_USERS + len(own)]
 
 
 def _user_metrics(known: Iterable[str]) -> list[str]:
@@ -118,9 +144,15 @@ def with_best_only(contents: Contents, runs: Sequence[Run]) -> Contents:
     for theirs in contents.launches.values():
         of_launch = set(theirs)
         mine = [run for run in shown if run.info.run_id in of_launch]
-        mine.sort(key=lambda run: run.data.metrics.get(contents.final, math.inf))
+        mine.sort(key=lambda run: _rank_of(run, contents))
         best += [run.info.run_id for run in mine[:each]]
     return replace(contents, best=tuple(best))
+
+
+def _rank_of(run: Run, contents: Contents) -> tuple[bool, float, float]:
+    """The rank of a run by the common rule."""
+    value, status = run.data.metrics.get(contents.final), run.data.tags.get(STATUS_TAG, "")
+    return rank(status, value, _last(run)["spent"], contents.aim)
 
 
 def _searched(runs: Sequence[Run]) -> list[str]:
@@ -167,7 +199,8 @@ def prepare_page(
     runs = [run for launch in wanted for run in trial_runs(client, experiments, launch)]
     name = " ".join([*wanted, *(["all"] if shows_all else [])])
     key = "zotune-" + hashlib.sha256(name.encode()).hexdigest()[:12]
-    contents = contents_of(runs, [] if shows_all else runs_above_start(client, runs))
+    hides = not shows_all and aim_of(runs) == LOSS
+    contents = contents_of(runs, runs_above_start(client, runs) if hides else [])
     contents = contents if shows_all else with_best_only(contents, runs)
     state = json.dumps(view_state(contents))
     if len(state) > LONGEST:

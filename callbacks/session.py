@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import secrets
 import shlex
@@ -29,7 +30,13 @@ from zotune.callbacks.spool import (
     read_json,
     read_records,
 )
-from zotune.callbacks.stores import database_of, resolve_uri, scheme_of, without_credentials
+from zotune.callbacks.stores import (
+    database_of,
+    is_found_by_default,
+    scheme_of,
+    without_credentials,
+)
+from zotune.core.aim import Aim
 from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
 from zotune.core.provenance import versions
@@ -38,6 +45,10 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger("zotune")
+SPOOL = "ZOTUNE_SPOOL"
+"""Variable with the folder of spools for experiments whose folder is not on this machine."""
+OF_RAY = ("checkpoint_", "error.", "events.out.tfevents", "params.", "progress.csv", "result.json")
+"""Beginnings of the names of files that Ray itself writes into the folder of a trial."""
 LOOK_EVERY, START_EVERY = 1.0, 3.0
 """Seconds between two checks of the deliverer; minimum seconds between two starts of it."""
 SILENT = 10.0
@@ -56,6 +67,15 @@ def place_of(trial: Trial) -> tuple[Path | None, str]:
     return Path(storage.experiment_fs_path) if here else None, storage.experiment_dir_name
 
 
+def files_of(trial: Trial) -> list[str]:
+    """Names of files that a trial itself has left in its folder, if it is on this machine."""
+    storage = trial.storage
+    if storage is None or storage.storage_filesystem.type_name != "local":
+        return []
+    found = sorted(path.name for path in Path(storage.trial_fs_path).glob("*"))
+    return [name for name in found if not name.startswith((".", *OF_RAY))]
+
+
 def open_session(
     trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
 ) -> Session:
@@ -64,7 +84,8 @@ def open_session(
     Other trials of that session have been lost by Tune, and are marked as superseded.
     """
     place, name = place_of(trials[0])
-    home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
+    elsewhere = Path.cwd() / os.environ.get(SPOOL, "zotune-spool") / name
+    home = Path(folder) if folder else (place or elsewhere) / FOLDER
     living = [trial.trial_id for trial in trials]
     for known in find_spools(home) if home.is_dir() else []:
         if any(record.get("trial") in living for record in read_records(known)[0]):
@@ -75,7 +96,9 @@ def open_session(
 
 def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
     """The session of a spool; a restarted launch finds the trials that it had begun."""
-    journal = Journal(read_records(spool.folder)[0], axes_of(read_json(spool.folder / ABOUT)))
+    about = read_json(spool.folder / ABOUT)
+    constants = about.get("constants", ())
+    journal = Journal(read_records(spool.folder)[0], axes_of(about), Aim.of(about), constants)
     session = Session(spool, journal, uri)
     session.write(journal.leave_out(living))
     return session
@@ -153,6 +176,11 @@ class Session:
         """End the session: wait for the delivery, and print where the curves are."""
         self.write([self.journal.close(report)])
         self.finish(seconds)
+        if lacks := self.journal.lacks:
+            logger.warning(
+                f"MLflow: no trial has reported {lacks!r}, so none is called the best; name what "
+                "you optimise in tune.TuneConfig, or with MLflowCurves(metric=…, mode=…)"
+            )
         if said := self.where_to_look():
             print(said)
 
@@ -191,10 +219,9 @@ class Session:
         shown = without_credentials(self.uri)
         if told.get("page") and scheme_of(self.uri) in ("http", "https"):
             return f"MLflow: the curves are at {shown.rstrip('/')}{told['page']}"
-        usual = shown == without_credentials(resolve_uri())
-        words = ["zotune", "ui", str(about["experiment"])]
-        words += [] if usual else ["--tracking-uri", shown]
         database = database_of(self.uri)
+        words = ["zotune", "ui", str(about["experiment"])]
+        words += [] if is_found_by_default(self.uri) else ["--tracking-uri", shown]
         where = shown if database is None else from_here(database)
         return f"MLflow: the curves are in {where}; to see them, type: {shlex.join(words)}"
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 NOWHERE = "none"
 """The tracking URI of a launch that is not recorded in MLflow."""
+USUAL_STORE = "sqlite:///mlflow.db"
+"""The store unless another is named, in the folder of the process."""
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
@@ -46,7 +48,7 @@ def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     >>> resolve_uri("https://tracking.example.org")
     'https://tracking.example.org'
     """
-    uri = str(given or os.environ.get(URI) or "sqlite:///mlflow.db")
+    uri = with_credentials(str(given)) if given else os.environ.get(URI) or USUAL_STORE
     scheme = scheme_of(uri)
     if scheme == "file" or (not scheme and uri != "databricks"):
         file = uri if uri.endswith(".db") else "mlflow.db"
@@ -91,6 +93,17 @@ def _absolute(database: Path, uri: str) -> str:
             "rename the folder, or give another --tracking-uri"
         )
     return f"sqlite:///{path}{mark}{options}"
+
+
+def is_found_by_default(uri: str) -> bool:
+    """Whether commands find a store without its address, in this folder and in any shell.
+
+    An address in the environment does not count: a script may have set it, for itself only.
+    """
+    usual = database_of(USUAL_STORE)
+    here = usual is not None and database_of(uri) == usual.absolute()
+    known = os.environ.get(URI)
+    return here and (not known or resolve_uri(known) == uri)
 
 
 def scheme_of(uri: str) -> str:

@@ -10,50 +10,60 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.artifacts import keep
-from zotune.callbacks.records import ENDED, FAILED, FINISHED, KILLED, POINTS, STARTED, SUPERSEDED
+from zotune.callbacks.records import (
+    ENDED,
+    FAILED,
+    FINISHED,
+    KILLED,
+    POINTS,
+    STARTED,
+    of_last_attempts,
+)
 from zotune.callbacks.spool import Record
+from zotune.core.aim import Aim
 from zotune.core.names import SPENT_TAG, STATUS_TAG, STUDY_FILE, TRIALS_TAG
-from zotune.core.ranking import rank
+from zotune.core.ranking import LOSS, rank
 from zotune.core.spending import Spending
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 NOTE = "mlflow.note.content"
-COLUMNS = ("name", "trial", "status", "spent", "loss", "best_loss", "gap")
+VALUES = ("loss", "best_loss", "gap")
+COLUMNS = ("name", "trial", "status", "spent")
 SHOWN = 40
 """Maximum number of rows of the note; the table has all."""
 
 
-def rows_of(records: list[Record]) -> list[dict[str, Any]]:
+def rows_of(records: list[Record], aim: Aim = LOSS) -> list[dict[str, Any]]:
     """A row for each trial, best first; a trial without an end was killed."""
-    last = {r["trial"]: r["kind"] for r in records if r.get("trial")}
-    of_trials = [r for r in records if last.get(r.get("trial", "")) not in (None, SUPERSEDED)]
+    of_trials = [r for r in of_last_attempts(records) if r.get("trial")]
     names = {r["trial"]: r["name"] for r in of_trials if r["kind"] == STARTED}
     ends = {r["trial"]: r for r in of_trials if r["kind"] == ENDED}
     words = {trial: end.get("tags", {}).get(STATUS_TAG, "") for trial, end in ends.items()}
-    rows = [_row(trial, name, ends.get(trial)) for trial, name in names.items()]
-    return sorted(rows, key=lambda row: _place(row, words.get(row["trial"], "")))
+    rows = [_row(trial, name, ends.get(trial), aim) for trial, name in names.items()]
+    return sorted(rows, key=lambda row: _place(row, words.get(row["trial"], ""), aim))
 
 
-def _row(trial: str, name: str, end: Record | None) -> dict[str, Any]:
+def _row(trial: str, name: str, end: Record | None, aim: Aim) -> dict[str, Any]:
     final = end["final"] if end else {}
-    values = {key: final.get(key) for key in ("loss", "best_loss", "gap")}
+    values = {key: final.get(key) for key in dict.fromkeys([aim.metric, *VALUES])}
     state = {"status": end["status"] if end else KILLED, "spent": end["step"] if end else None}
     return {"name": name, "trial": trial, **state, **values}
 
 
-def _place(row: Mapping[str, Any], word: str) -> tuple[Any, ...]:
-    """Sort key: best first, by the common rule; failed trials and those without a loss last."""
-    last = row["loss"] is None or row["status"] == FAILED
-    return last, rank(word, row["loss"], row["spent"] or 0), row["name"]
+def _place(row: Mapping[str, Any], word: str, aim: Aim) -> tuple[Any, ...]:
+    """Sort key: best first, by the common rule; failed trials and those without a value last."""
+    value = row[aim.metric]
+    last = value is None or row["status"] == FAILED
+    return last, rank(word, value, row["spent"] or 0, aim), row["name"]
 
 
 def spending_of(records: Iterable[Record]) -> Spending:
     """Total spending of all trials, by their ends or else their last points."""
     settings: dict[str, dict[str, str]] = {}
     last: dict[str, dict[str, Any]] = {}
-    for record in records:
+    for record in of_last_attempts(records):
         trial = record.get("trial", "")
         if record["kind"] == STARTED:
             settings[trial] = record.get("params", {})
@@ -62,8 +72,6 @@ def spending_of(records: Iterable[Record]) -> Spending:
             last[trial] = {**values, "spent": step}
         elif record["kind"] == ENDED:
             last[trial] = {**record["final"], "spent": record["step"]}
-        elif record["kind"] == SUPERSEDED:
-            settings.pop(trial, None)
     return Spending.of((params, last.get(trial, {})) for trial, params in settings.items())
 
 
@@ -71,7 +79,8 @@ def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]], spending: Spen
     """The note on the run's page."""
     counts = Counter(row["status"] for row in rows)
     said = ", ".join(f"{n} {status.lower()}" for status, n in sorted(counts.items()))
-    ended = [row for row in rows if row["loss"] is not None and row["status"] != FAILED]
+    aim = Aim.of(about)
+    ended = [row for row in rows if row.get(aim.metric) is not None and row["status"] != FAILED]
     best = next(iter(ended), None)
     lines = [f"**{about['experiment']}**, launch `{about['launch_id']}`: {said or 'no trials'}."]
     if spending.charged:
@@ -79,7 +88,11 @@ def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]], spending: Spen
     if about.get("question"):
         lines.append(about["question"])
     if best is not None:
-        lines.append(f"Lowest loss: **{best['name']}** with {best['loss']:.6g}.")
+        which = "Highest" if aim.is_max else "Lowest"
+        said = f"**{best['name']}** with {best[aim.metric]:.6g}"
+        lines.append(f"{which} {aim.metric}: {said}.")
+    elif rows:
+        lines.append(f"No trial has ended with a {aim.metric}, by which the best is chosen.")
     lines.append(_markdown(rows[:SHOWN]))
     if len(rows) > SHOWN:
         lines.append(f"{len(rows) - SHOWN} more in `trials.csv`.")
@@ -87,7 +100,8 @@ def note_of(about: Mapping[str, Any], rows: list[dict[str, Any]], spending: Spen
 
 
 def _markdown(rows: list[dict[str, Any]]) -> str:
-    shown = [c for c in COLUMNS if c != "trial" and any(r[c] is not None for r in rows)]
+    columns = list(rows[0]) if rows else COLUMNS
+    shown = [c for c in columns if c != "trial" and any(r[c] is not None for r in rows)]
     table = ["| " + " | ".join(shown) + " |", "|" + "---|" * len(shown)]
     table += ["| " + " | ".join(_cell(row[c]) for c in shown) + " |" for row in rows]
     return "\n".join(table)
@@ -102,7 +116,7 @@ def _cell(value: Any) -> str:
 def table_of(rows: list[dict[str, Any]]) -> str:
     """All trials as CSV."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS)
+    writer = csv.DictWriter(text, list(rows[0]) if rows else COLUMNS)
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -120,7 +134,7 @@ def write_summary(
     """Write the summary to the launch's run; idempotent."""
     from mlflow.entities import Param, RunTag
 
-    rows = rows_of(records)
+    rows = rows_of(records, Aim.of(about))
     spending = spending_of(records)
     note = note_of(about, rows, spending)
     tags = {NOTE: note[:8000], TRIALS_TAG: str(len(rows)), SPENT_TAG: str(spending)}

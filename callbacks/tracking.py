@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.colours import COLOUR, colour
-from zotune.callbacks.curve_points import BATCH, send_points
+from zotune.callbacks.curve_points import BATCH, send_points, thinned
 from zotune.callbacks.launches import runs_of_launch
 from zotune.callbacks.machine_load import end_watch, watch_machine
 from zotune.callbacks.page import plain_page, prepare_page
@@ -26,7 +27,9 @@ from zotune.callbacks.records import (
     RUNNING,
     STARTED,
     SUPERSEDED,
+    Point,
     changed_params,
+    key_of,
 )
 from zotune.callbacks.spool import (
     ABOUT,
@@ -41,13 +44,17 @@ from zotune.callbacks.stores import (
     open_client,
     without_credentials,
 )
+from zotune.core.aim import Aim
+from zotune.core.grid import GRID_POINTS, budget_grid
 from zotune.core.names import (
+    ATTEMPT_TAG,
     FINAL,
     GROUP_TAG,
     INTERRUPTED,
     KIND_TAG,
     LAUNCH_GROUP_TAG,
     LAUNCH_TAG,
+    LOSSES_KEY,
     NONFINITE_TAG,
     NOW_TAG,
     OF_LAUNCH,
@@ -113,6 +120,7 @@ class Delivery:
         self._client: MlflowClient | None = None
         self._experiment = ""
         self._runs: dict[str, TrackedRun] = {}
+        self._set_aside: set[str] = set()
         self._open: set[str] = set()
         self._noted = time.monotonic()
         self._monitor: SystemMetricsMonitor | None = None
@@ -122,10 +130,12 @@ class Delivery:
         if self._client is None:
             client = open_client(self.uri)
             self._experiment = experiment_id(client, self.uri, self.about["experiment"])
+            known = runs_of_launch(client, self._experiment, self.about["launch_id"])
+            of_trials = {run.info.run_id: run.data.tags for run in known}
+            gone = {id_ for id_, tags in of_trials.items() if tags.get(KIND_TAG) == SUPERSEDED}
+            self._set_aside = {_key(of_trials[id_]) for id_ in gone}
             self._runs = {
-                run.data.tags.get(TRIAL_TAG, ""): _tracked(run)
-                for run in runs_of_launch(client, self._experiment, self.about["launch_id"])
-                if run.data.tags.get(KIND_TAG) != SUPERSEDED
+                _key(run.data.tags): _tracked(run) for run in known if run.info.run_id not in gone
             }
             self._client, self.answered = client, True
         return self._client
@@ -148,7 +158,7 @@ class Delivery:
         client = self.connect()
         by_trial: defaultdict[str, list[Record]] = defaultdict(list)
         for record in records:
-            by_trial[record.get("trial", "")].append(record)
+            by_trial[_key_in(record)].append(record)
         by_trial.pop("", None)
         for trial, theirs in by_trial.items():
             self._deliver(client, trial, theirs)
@@ -181,12 +191,14 @@ class Delivery:
         if self._monitor is not None:
             end_watch(self._monitor)
             self._monitor = None
+        records = read_records(self.folder)[0]
+        last = {_key_in(record): record["points"][-1] for record in records if "points" in record}
         for trial in sorted(self._open):
             run = self._runs[trial]
+            self._send(client, run, [last[trial]] if trial in last else [])
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
             run.status = KILLED
-        records = read_records(self.folder)[0]
         write_summary(client, self._summary(client), self.about, records)
         if records and (report := records[-1].get("report")):
             attach_report(client, self._summary(client), self.folder.parent.parent / report)
@@ -203,7 +215,11 @@ class Delivery:
 
     def _deliver(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         try:
+            if trial in self._set_aside:
+                return
             if records[-1]["kind"] == SUPERSEDED:
+                if "spent" in records[-1] and records[:-1]:  # another attempt follows; this stays
+                    self._deliver_to_run(client, trial, records[:-1])
                 self._supersede(client, trial)
             else:
                 self._deliver_to_run(client, trial, records)
@@ -215,6 +231,7 @@ class Delivery:
     def _supersede(self, client: MlflowClient, trial: str) -> None:
         """Mark the run of a trial, if it has one, as no trial of the launch any more."""
         self._open.discard(trial)
+        self._set_aside.add(trial)
         run = self._runs.pop(trial, None)
         if run is not None:
             client.set_tag(run.id, STATUS_TAG, SUPERSEDED)
@@ -224,11 +241,9 @@ class Delivery:
     def _deliver_to_run(self, client: MlflowClient, trial: str, records: list[Record]) -> None:
         run = self._run(client, trial, records)
         points = [(int(s), v) for r in records if r["kind"] == POINTS for s, v in r["points"]]
-        fresh = [(step, values) for step, values in points if step > run.high]
-        for sent in send_points(client, run.id, fresh, run.start):
-            run.high = sent[-1][0]
-            self.points += len(sent)
-            self.steps += 1
+        if any(LOSSES_KEY in record for record in records):
+            points = self._thinned(run, points)
+        self._send(client, run, points)
         self._say_nonfinite(client, run, records)
         if records[-1]["kind"] == ENDED:
             self._end(client, run, records[-1])
@@ -237,22 +252,42 @@ class Delivery:
             self._set_status(client, run, RUNNING)
             self._open.add(trial)
 
+    def _send(self, client: MlflowClient, run: TrackedRun, points: Sequence[Point]) -> None:
+        """Send the points that the run does not have yet."""
+        fresh = [(int(step), values) for step, values in points if step > run.high]
+        for sent in send_points(client, run.id, fresh, run.start):
+            run.high = sent[-1][0]
+            self.points += len(sent)
+            self.steps += 1
+
+    def _thinned(self, run: TrackedRun, points: list[Point]) -> list[Point]:
+        """The points of a curve of zotune's that the store is to keep."""
+        budget, own = (run.params.get(key, "") for key in ("budget", "points"))
+        most = self.about.get("points", GRID_POINTS)
+        if not (budget.isdecimal() and own.isdecimal() and most < int(own)):
+            return points
+        fine, coarse = (budget_grid(int(budget), count) for count in (int(own), most))
+        return thinned(points, fine, coarse)
+
     def _run(self, client: MlflowClient, trial: str, records: list[Record]) -> TrackedRun:
         """The run of a trial, made if there is none, with its params."""
         first = records[0]
         if trial not in self._runs:
             if first["kind"] != STARTED:
                 everything = read_records(self.folder)[0]
-                first = next(r for r in everything if r.get("trial") == trial)
-            self._runs[trial] = self._create(client, trial, first)
+                which = [records[0].get(key) for key in ("trial", "attempt")]
+                first = next(r for r in everything if [r.get("trial"), r.get("attempt")] == which)
+            self._runs[trial] = self._create(client, first)
         run = self._runs[trial]
         for record in records:
             if record["kind"] == STARTED:
                 self._params(client, run, record["params"])
         return run
 
-    def _create(self, client: MlflowClient, trial: str, started: Record) -> TrackedRun:
-        tags = self._tags_of(OF_TRIAL) | {TRIAL_TAG: trial}
+    def _create(self, client: MlflowClient, started: Record) -> TrackedRun:
+        tags = self._tags_of(OF_TRIAL) | {TRIAL_TAG: started["trial"]}
+        if (attempt := started.get("attempt", 1)) > 1:
+            tags[ATTEMPT_TAG] = str(attempt)
         if (shade := colour(started["params"])) is not None:
             tags[COLOUR] = shade
         if group := started.get("group"):
@@ -269,6 +304,8 @@ class Delivery:
         """The id of the launch's own run."""
         if "" not in self._runs:
             tags = self._tags_of(OF_LAUNCH)
+            if self.about.get("parent"):
+                tags["mlflow.parentRunId"] = self.about["parent"]
             name = f"summary {self.about['launch_id']}"
             start = self.about["time"]
             made = client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
@@ -276,7 +313,8 @@ class Delivery:
         return self._runs[""].id
 
     def _tags_of(self, kind: str) -> dict[str, str]:
-        return {**self.about.get("tags", {}), LAUNCH_TAG: self.about["launch_id"], KIND_TAG: kind}
+        own = {LAUNCH_TAG: self.about["launch_id"], KIND_TAG: kind}
+        return {**self.about.get("tags", {}), **Aim.of(self.about).tags, **own}
 
     def _params(self, client: MlflowClient, run: TrackedRun, params: dict[str, str]) -> None:
         """Params that the run lacks; one that has changed since (as in PBT) becomes a tag."""
@@ -320,6 +358,16 @@ class Delivery:
         if run.status != status:
             client.update_run(run.id, status=status)
             run.status = status
+
+
+def _key_in(record: Record) -> str:
+    """The attempt of a trial that a record is about; empty for others."""
+    return key_of(record.get("trial", ""), record.get("attempt", 1))
+
+
+def _key(tags: Mapping[str, str]) -> str:
+    """The attempt of a trial that a run belongs to; empty for the summary."""
+    return key_of(tags.get(TRIAL_TAG, ""), int(tags.get(ATTEMPT_TAG, "1")))
 
 
 def _tracked(run: Run) -> TrackedRun:

@@ -164,3 +164,14 @@ def test_neighbouring_q_are_hues_apart_and_a_larger_step_is_darker() -> None:
     steps = coloured(*({"estimator": "align", "q": "4", "eta": eta} for eta in etas))
     lights = [hue_and_lightness(told)[1] for told in steps]
     assert lights[1] > lights[0] + 0.1 > lights[2] + 0.2
+
+
+def test_whatever_differs_has_colours_of_its_own_and_replicates_share_one() -> None:
+    same = {"estimator": "align", "q": "4", "eta": "1"}
+    told = coloured(*(same | {"problem.l2": l2} for l2 in ("0.1", "0.01", "1.0")))
+    assert len(set(told)) == 3
+    assert len(set(coloured(*(same | {"replicate": at} for at in "123")))) == 1
+    rates = [{"lr": f"{at / 100}", "width": "8", "seed": f"{at}"} for at in range(50)]
+    assert len(set(coloured(*rates))) == 50
+    assert len(set(coloured(*({"lr": "1", "act": name} for name in ("relu", "tanh"))))) == 2
+    assert coloured({"lr": "1"}, {"lr": "1"}) == []

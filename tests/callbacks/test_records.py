@@ -19,6 +19,7 @@ from zotune.callbacks.records import (
     name_of,
     numbers_of,
     params_of,
+    searched_by,
     settings_of,
     step_of,
 )
@@ -66,34 +67,60 @@ def test_params_have_the_problem_s_options_that_equal_their_defaults() -> None:
 
 
 def test_names_say_estimator_and_q_and_what_else_was_searched() -> None:
-    trial = a_trial(evaluated_params={"q": 5, "problem/dim": 30, "eta": 0.123456})
-    assert name_of(trial, settings_of(trial)) == "align q=5 problem.dim=30 eta=0.1235"
-    assert name_of(a_trial(evaluated_params={"lr": 0.5}), {}) == "lr=0.5"
+    assert named({"q": 5}) == "align q=5"
+    assert named({"q": 5, "problem/dim": 30, "eta": 0.123456}) == "q=5 dim=30 eta=0.1235"
+    assert named({"lr": 0.5}) == "lr=0.5"
+
+
+def test_names_begin_with_what_differs_as_pages_cut_off_what_is_long() -> None:
+    assert named({"problem/l2": 0.25}) == "l2=0.25"
+    assert named({"problem/l2": 0.25, "estimator": "align"}) == "align l2=0.25"
+    assert named({"model/lr": 1, "head/lr": 2}) == "model.lr=1 head.lr=2"
+
+
+def test_what_a_searcher_hands_over_besides_what_it_has_drawn_is_in_no_name() -> None:
+    trial = a_trial(
+        Theirs, config={"lr": 0.5, "width": 8}, evaluated_params={"lr": 0.5, "width": 8}
+    )
+    assert Journal(constants=["width"]).start(trial)[0]["name"] == "lr=0.5"
+
+
+def named(searched: dict[str, Any], axes: list[str] | None = None, **config: Any) -> str:
+    """The name of a trial whose Tuner has drawn some settings."""
+    trial = a_trial(evaluated_params=searched)
+    settings = settings_of(trial) | config
+    return name_of(trial, settings, searched_by(trial, settings, axes or ()))
 
 
 def test_groups_say_estimator_and_q_and_the_update_where_it_was_searched() -> None:
     trial = a_trial(evaluated_params={"q": 5, "eta": 0.1})
-    assert group_of(trial, settings_of(trial)) == "align q=5"
+    assert grouped(trial) == "align q=5"
     searched = {"update": "adam", "eta": 0.1}
     trial = a_trial(
         config={"problem": "quadratic", "budget": 100, "estimator": "align", "q": 5, **searched}
     )
-    assert group_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam"
-    assert name_of(trial, settings_of(trial), ["update", "eta"]) == "align q=5 adam eta=0.1"
-    assert group_of(a_trial(Theirs, config={"lr": 1}), {"lr": 1}) == ""
+    assert grouped(trial, ["update", "eta"]) == "align q=5 adam"
+    assert named({"q": 5}, ["update", "eta"], **searched) == "q=5 adam eta=0.1"
+    assert group_of({"lr": 1}, {"lr": 1}) == ""
+
+
+def grouped(trial: Trial, axes: list[str] | None = None) -> str:
+    """The group of a trial."""
+    settings = settings_of(trial)
+    return group_of(settings, searched_by(trial, settings, axes or ()))
 
 
 def test_replicates_that_are_trials_are_a_group_of_all_that_was_searched_beside_them() -> None:
     searched = {"q": 5, "eta": 0.1, "replicate": 2}
     trial = a_trial(evaluated_params=searched)
-    assert group_of(trial, settings_of(trial)) == "align q=5 eta=0.1"
+    assert grouped(trial) == "align q=5 eta=0.1"
 
 
 def test_a_rule_for_q_is_said_by_its_name() -> None:
     growth = {"rule": "growth", "first": 2, "factor": 2.0, "most": 8}
-    trial = a_trial(evaluated_params={"q": growth})
     settings = {"estimator": "align", "q": growth}
-    assert name_of(trial, settings) == group_of(trial, settings) == "align q=growth"
+    name = name_of(a_trial(), settings, {"q": growth})
+    assert name == group_of(settings, {"q": growth}) == "align q=growth"
 
 
 def test_a_step_that_was_searched_is_kept_as_a_logarithm_too() -> None:

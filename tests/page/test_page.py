@@ -90,8 +90,8 @@ def test_the_printed_page_shows_named_curves_up_to_the_budget_in_groups(
     assert sorted(set(timed["names"])) == NAMES
     assert max(timed["last"]) < 800  # seconds, not evaluations
     text = browser.find_element("tag name", "body").text
-    assert "Group by: zotune.group" in text
-    assert [name for name in NAMES if f"Group: {name}" not in text] == []
+    assert "Group: " not in text
+    assert [name for name in NAMES if name not in text] == []
     assert "4 matching runs" in text
     assert [
         s for s in ("Curves", "Final values", "Wall time", "Search space") if s not in text
@@ -149,7 +149,9 @@ def test_ui_serves_the_page_on_loopback_until_it_is_ended(store: str, tmp_path: 
         line = process.stdout.readline()
         found = re.match(r"page: (http://127\.0\.0\.1:\d+)/#/experiments/", line)
         assert found is not None, line + str(process.communicate())
-        assert process.stdout.readline().startswith("1 of 3 runs ends above its start, hidden here")
+        assert process.stdout.readline().startswith(
+            "1 of 3 runs diverged or ends above its start, hidden here"
+        )
         port = found[1].rpartition(":")[2]
         listening = Path("/proc/net/tcp").read_text()
         assert f"0100007F:{int(port):04X}" in listening
@@ -233,7 +235,8 @@ def test_runs_are_hidden_by_the_start_of_their_own_launch_and_problem(
     page = prepare_page(client, [experiment], ["one", "two"])
     assert found_by(client, experiment) == {low, high, other_problem}
     assert (
-        page.notice == "2 of 5 runs end above their start, hidden here; zotune ui --all shows them"
+        page.notice
+        == "2 of 5 runs diverged or end above their start, hidden here; zotune ui --all shows them"
     )
     (state,) = client.get_experiment(experiment).tags.values()
     assert "Curves (2 of 5 runs hidden; " in state
@@ -253,7 +256,10 @@ def test_what_a_run_ended_with_decides_and_not_the_last_point_of_its_curve(
     page = prepare_page(client, [experiment], ["first"])
     later = logged(client, experiment, "first", 0, 7.0, 5.0)
     assert found_by(client, experiment) == {low, good, later}
-    assert page.notice == "1 of 3 runs ends above its start, hidden here; zotune ui --all shows it"
+    assert (
+        page.notice
+        == "1 of 3 runs diverged or ends above its start, hidden here; zotune ui --all shows it"
+    )
 
 
 def test_nothing_is_hidden_where_all_runs_end_above_their_start_or_all_are_asked_for(
@@ -293,12 +299,18 @@ def test_of_many_runs_the_best_of_each_launch_are_shown_and_all_where_all_are_as
 
 def test_a_page_of_several_launches_groups_by_launch_and_names_its_runs() -> None:
     launches = {"one": ["a"], "two": ["b"]}
-    contents = Contents(["loss"], set(), ["estimator", "q"], 10, launches)
+    contents = Contents(["loss"], set(), ["estimator", "q", "replicate"], 10, launches)
     state = view_state(contents)
     assert state["searchFilter"] == "attributes.run_id IN ('a', 'b')"
     assert groups(state) == ["estimator", "q", "zotune.launch_id"]
+    assert "tags.`zotune.launch_id`" in state["selectedColumns"]
     assert state["compareRunCharts"][0]["scaleType"] == "linear"
     assert groups(view_state(replace(contents, named_groups=True))) == ["zotune.group_of_launch"]
+
+
+def test_runs_that_are_no_replicates_are_in_no_groups_so_that_the_best_is_first() -> None:
+    contents = Contents(["loss"], set(), ["estimator", "q"], 10, {"one": ["a"]}, named_groups=True)
+    assert view_state(contents)["groupBy"] is None
 
 
 @pytest.mark.usefixtures("shared_ray")

@@ -14,6 +14,7 @@ import click
 from zotune.claims import AS_RUN
 from zotune.core.folders import require_writable
 from zotune.core.names import FAILED, RUNNING
+from zotune.core.ranking import LOSS
 from zotune.errors import ConfigError
 from zotune.reporting.report import PAGE, Report, build
 from zotune.results.store import ALL, LaunchRecord, Store
@@ -94,7 +95,8 @@ def _lack(launch: LaunchRecord) -> str:
     if launch.trials and all(trial.status == FAILED for trial in launch.trials):
         return f"no trial of launch {launch.launch} of {launch.study} finished"
     if not any(trial.has_loss for trial in launch.trials):
-        return f"launch {launch.launch} of {launch.study} has no trial with a loss yet"
+        metric = launch.trials[0].aim.metric if launch.trials else LOSS.metric
+        return f"launch {launch.launch} of {launch.study} has no trial with a {metric} yet"
     return ""
 
 

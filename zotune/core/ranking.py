@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from math import inf
 
+from zotune.core.aim import Aim
 from zotune.core.names import DIVERGED
 
+LOSS = Aim()
+"""What decides unless the user has named another metric."""
 ABOVE = "above its start"
 """Remark on a run whose final loss is above its start."""
 AT_START = "stuck at its start (a saddle?)"
 """Remark on a run whose final loss is exactly that of its start, where differences may vanish."""
 
 
-def rank(status: str, loss: float | None, spent: float = 0) -> tuple[bool, float, float]:
+def rank(
+    status: str, value: float | None, spent: float = 0, aim: Aim = LOSS
+) -> tuple[bool, float, float]:
     """The sort key of a result; the lowest is the best.
 
-    The lowest final loss is the best, whether its trial has spent its budget or was stopped. Among
-    equal losses, the least spent budget is the best. Diverged results come after all others.
+    The lowest final loss is the best, whether its trial has spent its budget or was stopped; for
+    another aim, its lowest or highest value. Among equal ones, the least spent budget is the best.
+    Diverged results come after all others.
 
     >>> results = [("exhausted", 2.0, 9), ("stopped early", 1.0, 4), ("diverged", 0.5, 3)]
     >>> sorted(results, key=lambda result: rank(*result))[0]
     ('stopped early', 1.0, 4)
     """
-    return DIVERGED in status.split(", "), inf if loss is None else loss, spent
+    cost = aim.cost(value)
+    return DIVERGED in status.split(", "), inf if cost is None else cost, spent
 
 
 def remarks(

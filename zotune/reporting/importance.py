@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from math import isfinite, log
 from typing import Any
 
+from zotune.core.ranking import LOSS
 from zotune.core.settings import PROBLEM
 from zotune.reporting.heat import capped
 from zotune.results.configurations import Configuration, measure_of, searched
@@ -69,14 +70,20 @@ def importance_sentence(some: Sequence[Configuration]) -> list[str]:
         return [f"All {len(some)} configurations end at the same value: no setting mattered."]
     first, *others = (f"{key} ({share:.0%})" for key, share in shares.items())
     then = f", then {', '.join(others)}" if others else ""
+    metric = some[0].aim.metric
     return [
-        f"The setting that mattered most for the final loss is {first}{then}: shares of how "
+        f"The setting that mattered most for the final {metric} is {first}{then}: shares of how "
         f"{len(some)} configurations differ, by {method} of Optuna."
     ]
 
 
 def _values(some: Sequence[Configuration]) -> list[float]:
-    """Final values limited by the start's, as logarithms if all are positive."""
+    """Final values limited by the start's, as logarithms if all are positive.
+
+    Those of a metric of the user's own are taken as they are, so that the lowest is the best.
+    """
+    if (aim := some[0].aim) != LOSS or "loss" not in some[0].points:
+        return [aim.cost(one.last(aim.metric)) or 0.0 for one in some]
     values = [capped(one, measure_of(some)) for one in some]
     return [log(value) for value in values] if min(values) > 0 else values
 

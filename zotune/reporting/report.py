@@ -16,6 +16,12 @@ from zotune.reporting.attempts import Attempts
 from zotune.reporting.choosing_figures import MOST_WHOLE, curves_alone, drawings
 from zotune.reporting.drawing import LABELS, Drawing, number
 from zotune.reporting.importance import importance_sentence
+from zotune.reporting.others import (
+    are_others,
+    drawings_of_others,
+    findings_on_others,
+    table_of_others,
+)
 from zotune.reporting.page import Section, markdown, page
 from zotune.reporting.tables import (
     Part,
@@ -143,6 +149,13 @@ def _section(part: Part, several: bool, *, whole: bool) -> Section:
     """What was found on one problem; with the curves alone where it is not to be drawn whole."""
     series, chosen, attempt = part.series, best(part.series), Attempts()
     names = [f"launch {part.launch.launch}" if several else "", part.problem]
+    if are_others(part.series):
+        return Section(
+            title=", ".join(filter(None, names)) or "What was found",
+            text=[*findings_on_others(part.series), *importance_sentence(part.series)],
+            drawings=drawings_of_others(part.series, part.slug),
+            tables=[table_of_others(part.series)],
+        )
     text = attempt("what was found", lambda: findings(series))
     if whole:
         text += attempt("the importance of settings", lambda: importance_sentence(series))

@@ -8,9 +8,11 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.ranking import LOSS
 from zotune.core.settings import PROBLEM
 from zotune.reporting.drawing import LABELS, number, with_spread
 from zotune.reporting.footnotes import Footnotes
+from zotune.reporting.others import are_others, in_order
 from zotune.reporting.page import Table
 from zotune.results.configurations import (
     PANELS,
@@ -126,17 +128,19 @@ def _word(value: Any) -> str:
 
 def progress_table(trials: Iterable[Trial]) -> Table:
     """The progress of trials that have not ended."""
+    trials = list(trials)
+    measure = trials[0].aim.metric if trials else LOSS.metric
     rows = [
         [
             trial.name,
             f"{trial.spent:,}",
             f"{trial.budget:,}" if trial.budget else "",
             f"{trial.spent / trial.budget:.0%}" if trial.budget else "",
-            _word(trial.row.get("loss")),
+            _word(trial.row.get(trial.aim.metric)),
         ]
         for trial in trials
     ]
-    return Table("How far each trial is", ["trial", "spent", "budget", "", "loss"], rows)
+    return Table("How far each trial is", ["trial", "spent", "budget", "", measure], rows)
 
 
 def curve_rows(parts: Sequence[Part]) -> pd.DataFrame:
@@ -164,7 +168,8 @@ def _in_order(points: pd.DataFrame) -> pd.DataFrame:
 def _identity(part: Part, series: Configuration) -> dict[str, Any]:
     """The columns that identify a series in the report."""
     settings = series.settings
-    keys = dict.fromkeys(["estimator", "q", *part.searched])
+    first = [] if are_others(part.series) else ["estimator", "q"]
+    keys = dict.fromkeys([*first, *part.searched])
     problem = {"problem": part.problem} if part.problem else {}
     return {"launch": part.launch.launch, **problem, **{key: settings.get(key) for key in keys}}
 
@@ -173,7 +178,8 @@ def table_rows(part: Part) -> pd.DataFrame:
     """A row for each configuration, as it ended."""
     import pandas as pd
 
-    chosen = {id(one) for one in best(part.series)}
+    others = are_others(part.series)
+    chosen = {id(one) for one in (in_order(part.series)[:1] if others else best(part.series))}
     return pd.DataFrame(
         [
             _identity(part, one)

@@ -10,8 +10,9 @@ from functools import cached_property
 from math import exp, fsum, log
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.aim import Aim
 from zotune.core.names import DIVERGED
-from zotune.core.ranking import rank, remarks
+from zotune.core.ranking import LOSS, rank, remarks
 from zotune.core.settings import PROBLEM, flat, short
 from zotune.results.trial import WHOLE, Trial, is_metric
 
@@ -120,7 +121,12 @@ class Configuration:
     @property
     def rank(self) -> tuple[bool, float, float]:
         """Its sort key; the best has the lowest."""
-        return rank(self.status, self.last("loss"), self.spent)
+        return rank(self.status, self.last(self.aim.metric), self.spent, self.aim)
+
+    @property
+    def aim(self) -> Aim:
+        """What decides whether it is better than others."""
+        return self.trials[0].aim
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -172,9 +178,8 @@ class Configuration:
     @cached_property
     def points(self) -> pd.DataFrame:
         """The curve: ``spent``, ``loss`` and ``loss_std`` over replicates, and further metrics."""
-        return pool(
-            [_held(t, self.trials) for t in self.trials], [t.replicates for t in self.trials]
-        )
+        parts = [_held(t, self.trials) for t in self.trials]
+        return pool(parts, [t.replicates for t in self.trials], self.aim.metric)
 
 
 def _mean(values: Sequence[tuple[float | None, int]]) -> float | None:
@@ -201,7 +206,9 @@ def _held(trial: Trial, group: Sequence[Trial]) -> pd.DataFrame:
     return curve.set_index("spent").reindex(spent, method="ffill").reset_index()
 
 
-def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
+def pool(
+    curves: Sequence[pd.DataFrame], sizes: Sequence[int], measure: str = "loss"
+) -> pd.DataFrame:
     """Merge curves of parts of the replicates, at points where all parts have a value.
 
     Means are weighted by the sizes of the parts. Diverged replicates are counted.
@@ -216,9 +223,9 @@ def pool(curves: Sequence[pd.DataFrame], sizes: Sequence[int]) -> pd.DataFrame:
     indexed = [curve.set_index("spent") for curve in curves]
     many = list(zip(indexed, sizes, strict=True))
     mean = sum((n * curve for curve, n in many[1:]), many[0][0] * many[0][1]) / sum(sizes)
-    mean = mean.dropna(subset="loss")
-    losses, spreads = ([curve[key] for curve in indexed] for key in ("loss", "loss_std"))
-    mean["loss_std"] = _spread(losses, spreads, mean["loss"], sizes)
+    mean = mean.dropna(subset=measure)
+    values, spreads = ([curve[key] for curve in indexed] for key in (measure, "loss_std"))
+    mean["loss_std"] = _spread(values, spreads, mean[measure], sizes)
     if "diverged" in mean:
         mean["diverged"] = sum(curve["diverged"] for curve in indexed)
     return mean.reset_index()
@@ -317,7 +324,9 @@ def best(some: Sequence[Configuration]) -> list[Configuration]:
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
-    """The best trial by loss; by gap if there are several problems and all minima are known."""
+    """The best trial; by gap if there are several problems and all minima are known."""
+    if any(trial.aim != LOSS for trial in trials):
+        return min(trials, key=lambda trial: trial.rank)
     several = len(
         {json.dumps(t.config.get("problem"), sort_keys=True, default=str) for t in trials}
     )
@@ -334,5 +343,7 @@ def means_differ(some: Sequence[Configuration]) -> bool:
 
 
 def measure_of(some: Sequence[Configuration]) -> str:
-    """The measure to show: the gap if it is known for all, else the loss."""
+    """The measure to show: the gap if it is known for all, else the loss; or what decides."""
+    if some and some[0].aim != LOSS:
+        return some[0].aim.metric
     return "gap" if some and all(one.last("gap") is not None for one in some) else "loss"

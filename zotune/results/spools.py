@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zotune.callbacks.records import POINTS, SUPERSEDED
+from zotune.callbacks.records import POINTS, of_last_attempts
 from zotune.callbacks.spool import FOLDER, Record, find_spools, read_records
 from zotune.core.names import GAMMA_KEY, LOSSES_KEY, LOST_KEY, MINIMUM_KEY
 from zotune.results.trial import History
@@ -45,9 +45,7 @@ def spooled_in(folder: Path) -> dict[str, Spooled]:
     """The trials in the spools of a launch, by their ids."""
     found: dict[str, Spooled] = {}
     for spool in find_spools(folder / FOLDER):
-        for record in read_records(spool)[0]:
-            if record["kind"] == SUPERSEDED:
-                found.pop(record["trial"], None)
-            elif record["kind"] == POINTS:
+        for record in of_last_attempts(read_records(spool)[0]):
+            if record["kind"] == POINTS:
                 found.setdefault(record["trial"], Spooled()).add(record)
     return found

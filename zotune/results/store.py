@@ -20,6 +20,7 @@ from zotune.callbacks.artifacts import attach_report
 from zotune.callbacks.launches import launch_starts, runs_of_launch
 from zotune.callbacks.records import changed_params
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
+from zotune.core.aim import Aim
 from zotune.core.names import (
     ERROR_TAG,
     ESTIMATED_TAG,
@@ -264,7 +265,9 @@ def _read_rows(
 
 
 def _trial(run: Run, history: History) -> Trial:
-    tags, curve = run.data.tags, curve_of(history)
+    tags = run.data.tags
+    aim = Aim.of_tags(tags)
+    curve = curve_of(history, aim)
     status = RUNNING if run.info.status == "RUNNING" else tags.get(STATUS_TAG, FINISHED)
     row = _row(run, curve)
     whole = with_end(curve, row, status)
@@ -282,6 +285,7 @@ def _trial(run: Run, history: History) -> Trial:
         ),
         error=tags.get(ERROR_TAG, ""),
         run_id=run.info.run_id,
+        aim=aim,
     )
 
 
@@ -301,7 +305,7 @@ def _minimum(tags: Mapping[str, str], curve: pd.DataFrame) -> float | None:
     """The recorded minimum; for older runs loss − gap at the smallest loss, to limit rounding."""
     if MINIMUM_TAG in tags:
         return float(tags[MINIMUM_TAG])
-    if "gap" not in curve:
+    if "gap" not in curve or "loss" not in curve:
         return None
     loss, gap = (curve[column].to_numpy(float) for column in ("loss", "gap"))
     at = abs(loss).argmin()

@@ -8,8 +8,9 @@ from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.aim import Aim
 from zotune.core.names import COMPLETE, DIVERGED, FAILED, FINISHED
-from zotune.core.ranking import rank, remarks
+from zotune.core.ranking import LOSS, rank, remarks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +71,8 @@ class Trial:
     error: str = ""
     run_id: str = ""
     """Id of its run in MLflow."""
+    aim: Aim = LOSS
+    """What decides whether it is better than others."""
 
     @cached_property
     def course(self) -> Course:
@@ -78,8 +81,8 @@ class Trial:
 
     @property
     def has_loss(self) -> bool:
-        """Whether it has a loss and did not fail."""
-        return self.status != FAILED and self.row.get("loss") is not None
+        """Whether it has a loss, or the value that decides instead, and did not fail."""
+        return self.status != FAILED and self.row.get(self.aim.metric) is not None
 
     @property
     def spent(self) -> int:
@@ -101,7 +104,7 @@ class Trial:
     def start_loss(self) -> float | None:
         """The loss before the first step."""
         known = self.row.get("start_loss")
-        if known is None and len(self.course.curve):
+        if known is None and len(self.course.curve) and "loss" in self.course.curve:
             known = self.course.curve["loss"].iloc[0]
         return None if known is None else float(known)
 
@@ -113,7 +116,7 @@ class Trial:
     @property
     def rank(self) -> tuple[bool, float, float]:
         """Its sort key; the best has the lowest."""
-        return rank(self.status, self.row.get("loss"), self.spent)
+        return rank(self.status, self.row.get(self.aim.metric), self.spent, self.aim)
 
     @property
     def remarks(self) -> list[str]:
@@ -127,13 +130,13 @@ def is_metric(name: str) -> bool:
     return name not in (*COUNTERS, *VALUES, *ABOUT_L)
 
 
-def curve_of(history: History) -> pd.DataFrame:
-    """All points of a trial, NaN where a metric has no value."""
+def curve_of(history: History, aim: Aim = LOSS) -> pd.DataFrame:
+    """All points of a trial, NaN where a metric has no value; empty without what decides."""
     import pandas as pd
 
-    if "loss" not in history:
-        return pd.DataFrame({"spent": [], "loss": [], "loss_std": []})
-    values = {"loss_std": dict.fromkeys(history["loss"], 0.0), **history}
+    if aim.metric not in history:
+        return pd.DataFrame({"spent": [], aim.metric: [], "loss_std": []})
+    values = {"loss_std": dict.fromkeys(history[aim.metric], 0.0), **history}
     steps = sorted(set().union(*values.values()))
     columns = {key: [curve.get(step, nan) for step in steps] for key, curve in values.items()}
     return pd.DataFrame({"spent": steps, **columns})
