@@ -879,7 +879,7 @@ def test_an_estimator_of_the_user_s_says_what_is_chosen_for_it() -> None:
             "mu": st.just(1e-5),
         },
     ),
-    budget=st.integers(5, 90),
+    budget=st.integers(8, 90),
 )
 def test_whatever_is_given_a_run_keeps_its_budget(settings: dict[str, Any], budget: int) -> None:
     run = zotune.minimize(lambda x: (x**2).sum(), [1.0, 2.0, 3.0], budget=budget, **settings)

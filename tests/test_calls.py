@@ -61,7 +61,8 @@ def checked(told: dict[str, Any], counted: Counted, run: zotune.Run) -> None:
     assert {row["monitored"] for row in run.rows} == {0}, told
     assert run.best_loss == min(counted.values), told
     if told["update"] != "sign":  # steps of one length come back to where they were
-        assert counted.repeated == int(run.chosen.get("repeats", "0").partition(" ")[0]), told
+        said = [int(one.value) for one in run.chosen.values() if one.setting == "repeats"]
+        assert counted.repeated == sum(said), told
 
 
 def minimized(told: dict[str, Any], **more: Any) -> None:

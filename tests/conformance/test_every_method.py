@@ -230,4 +230,4 @@ def test_a_method_says_its_answer_where_the_lowest_value_is_not_it() -> None:
     run = zotune.minimize(Counted(), START, budget=70, method="careful")
     assert run.best_x.tolist() == START
     assert str(run.chosen["caution"]) == "high: the lowest value may be noise"
-    assert run.message == "careful ended after 2 of 70 evaluations: enough"
+    assert run.message.startswith("careful ended after 2 of 70 evaluations: enough; no point")

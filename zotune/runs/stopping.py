@@ -168,7 +168,7 @@ def end_at(
     said = [ending(config, state, status, stopped, failed=failed, chosen=chosen)]
     ended = status in RAN_TO_END or bool(stopped)
     if stuck and ended and state.ledger.evaluations > 1:
-        said.append(STATIONARY if stays_at_start(state) else STUCK)
+        said.append(f"{STUCK}: {STATIONARY}" if stays_at_start(state) else STUCK)
     return {
         "status": STOPPED if stopped and status == RUNNING else status,
         "message": "; ".join(said),
