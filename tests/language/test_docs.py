@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,37 +28,39 @@ def typed(line: str) -> str:
     return done.output
 
 
-def predicted(said: pytest.CaptureFixture[str]) -> str:
-    said.readouterr()
-    exec(compile(SCRIPT, NAME, "exec"), {})
-    return said.readouterr().out
+@pytest.fixture
+def predict(
+    shared_ray: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[[], str]:
+    """What the page's script prints, in a new folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def printed() -> str:
+        capsys.readouterr()
+        exec(compile(SCRIPT, NAME, "exec"), {})
+        return capsys.readouterr().out
+
+    return printed
 
 
 @pytest.mark.slow
 def test_the_model_that_the_page_trains_and_exports_answers_what_the_page_shows(
-    shared_ray: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    predict: Callable[[], str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     lines = [line for block in COMMANDS for line in block.splitlines()]
     assert [line.split()[:2] for line in lines] == [["zotune", "run"], ["zotune", "export"]]
     assert "AutoModelForSequenceClassification" in [typed(line) for line in lines][-1]
-    assert predicted(capsys) == OUTPUT
+    assert predict() == OUTPUT
 
 
 @pytest.mark.long
-def test_the_model_of_the_whole_study_gives_the_same_answers(
-    shared_ray: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_model_of_the_whole_study_gives_the_same_answers(predict: Callable[[], str]) -> None:
     typed("zotune run tiny-lm --tracking-uri none --no-report")
     typed("zotune export results/tiny-lm -o my-model")
-    assert predicted(capsys) == OUTPUT
+    assert predict() == OUTPUT
 
 
 def test_the_answers_that_the_page_shows_are_the_labels_of_its_texts() -> None:

@@ -12,7 +12,8 @@ step sizes, is sent the value of f there (each is charged), and returns the step
 None to leave x where it is. Its memory between steps is ``line.memory``, numbers by name, which are
 saved with the run::
 
-    @steps.register("halving", formula="eta / 2ᵏ, the first that descends", memory={"eta": nan})
+    @steps.register("halving", formula="eta / 2ᵏ, the first that descends", memory={"eta": nan},
+                    default_eta=1.0, most_trials=8)
     def halving(line):
         eta = line.eta if isnan(line.memory["eta"]) else line.memory["eta"]
         for _ in range(8):
