@@ -40,6 +40,7 @@ from zotune.core.aim import Aim
 from zotune.core.folders import from_here
 from zotune.core.names import STUDY_FILE
 from zotune.core.provenance import versions
+from zotune.core.settings import merged
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -107,7 +108,7 @@ def _opened(spool: Spool, uri: str, living: Iterable[str]) -> Session:
 def axes_of(about: Mapping[str, Any]) -> list[str]:
     """Keys in which a study's trials differ."""
     study = yaml.safe_load(about.get("study") or "") or {}
-    searched = list(study.get("space", {}))
+    searched = list(merged(study.get("space")))
     return [*searched, "replicate"] if study.get("replicates_as") == "trials" else searched
 
 

@@ -54,10 +54,10 @@ def next_command(request: RunRequest, summary: Summary) -> str:
         return f"{shlex.join(taken)}  # the best trial's model, for {loaders(outcome.launch.study)}"
     given = [word for setting in request.settings for word in ("--set", setting)]
     study, tuned = outcome.launch.study, f"{outcome.launch.study.name}-tuned"
-    if "eta" not in study.space and tuned in shipped_studies():
+    if "eta" not in study.searched and tuned in shipped_studies():
         words[2] = tuned
         return f"{shlex.join([*words, *given])}  # whether tuned steps turn it around"
-    if "eta" not in study.space:
+    if "eta" not in study.searched and isinstance(study.space, dict):
         steps = ",".join(f"{factor * (study.fixed.get('eta') or 1):g}" for factor in (0.5, 1, 2, 4))
         searched = [*words, *given, "--set", f"space.eta=[{steps}]"]
         return f"{shlex.join(searched)}  # whether a tuned step turns it around"
@@ -72,7 +72,7 @@ def _smaller_steps(summary: Summary) -> str:
     trials = [trial for trial in summary.trials if trial.has_loss]
     if not trials or not all(ABOVE in t.remarks or DIVERGED in t.status for t in trials):
         return ""
-    tried = summary.outcome.launch.study.space.get("eta", [])
+    tried = summary.outcome.launch.study.searched.get("eta", [])
     if not isinstance(tried, list) or not all(isinstance(eta, int | float) for eta in tried):
         return ""
     least = min(tried, default=0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.claims import AS_RUN, Verdict, assumptions
 from zotune.core.account import spent_in
 from zotune.core.names import EXHAUSTED, FAILED
-from zotune.core.settings import PROBLEM, setting, short
+from zotune.core.settings import PROBLEM, has_method, setting, short, spender
 from zotune.core.spending import Spending
 from zotune.results.checkpoints import from_outcome
 from zotune.results.configurations import (
@@ -45,6 +45,8 @@ WIDEST = 1000
 MOST_DRAWN = 6
 """Maximum number of problem instances in the figure; the table and the report have all."""
 STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
+SHOWN = ("method", "estimator", "q")
+"""Settings that the first columns of tables show."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Summary:
 
     @cached_property
     def searched(self) -> list[str]:
-        """Keys of the space besides estimator and q."""
-        return [key for key in self.outcome.launch.study.space if key not in ("estimator", "q")]
+        """Searched settings besides those that the first columns show."""
+        return [key for key in self.outcome.launch.study.searched if key not in SHOWN]
 
     @property
     def spent(self) -> str:
@@ -150,7 +152,7 @@ class Summary:
     def _entry(self, one: Configuration) -> dict[str, Any]:
         last = {key: one.last(key) for key in ("loss", "loss_std", "gap")}
         return {
-            "estimator": one.config.get("estimator"),
+            "estimator": spender(one.config),
             "q": one.config.get("q"),
             "searched": {key: one.settings.get(key) for key in self.searched},
             **last,
@@ -207,7 +209,7 @@ def _differing(some: Sequence[Configuration]) -> list[str]:
 
 def _titled(one: Configuration, which: str) -> Configuration:
     """The configuration with its instance in the name of its panel."""
-    panel = ", ".join(filter(None, [str(one.config.get("estimator")), which]))
+    panel = ", ".join(filter(None, [str(spender(one.config)), which]))
     first, *others = one.trials
     return Configuration((replace(first, config={**first.config, "estimator": panel}), *others))
 
@@ -237,8 +239,11 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
         shown.add_column(column, justify="right", min_width=len(column))
     shown.add_column("")
     for one in some:
-        which = [*(short(one.settings.get(key)) for key in apart), str(one.config.get("estimator"))]
-        which += [short(one.config.get("q")), *(short(one.settings.get(key)) for key in more)]
+        which = [*(short(one.settings.get(key)) for key in apart), str(spender(one.config))]
+        which += [
+            "" if has_method(one.config) else short(one.config.get("q")),
+            *(short(one.settings.get(key)) for key in more),
+        ]
         spread = f"{one.last('loss_std') or 0:.2g}" if one.replicates > 1 else ""
         numbers = [f"{one.last(measure):.5g}", *([spread] if spreads else [])]
         numbers += [f"{one.metrics[name]:.3g}" if name in one.metrics else "" for name in metrics]
@@ -263,7 +268,7 @@ def _marks(one: Configuration, some: Sequence[Configuration], apart: Sequence[st
     same = [
         other
         for other in some
-        if other.config.get("estimator") == one.config.get("estimator")
+        if spender(other.config) == spender(one.config)
         and instance(other, apart) == instance(one, apart)
     ]
     marks = ["best"] if one is min(same, key=lambda other: other.rank) else []

@@ -59,16 +59,54 @@ def for_tune(value: Any) -> Any:
 def label(settings: Mapping[str, Any]) -> str:
     """Settings as a readable label; estimator and update are shown by name alone.
 
-    >>> label({"q": 10, "estimator": "avg", "eta": 2.0, "update": "adam"})
+    A method other than blocks is shown by its name, without the settings of blocks.
+
+    >>> label({"q": 10, "estimator": "avg", "eta": 2.0, "update": "adam", "method": "blocks"})
     'avg q=10 eta=2 adam'
+    >>> label({"q": "auto", "estimator": "auto", "scale": 2.0, "method": "lbfgsb", "eta": None})
+    'lbfgsb scale=2'
     """
-    first = [key for key in settings if key == "estimator"]
-    rest = [key for key in settings if key != "estimator"]
-    return " ".join(_word(key, settings[key]) for key in first + rest)
+    unsaid = ("auto", None) if has_method(settings) else ()
+    said = {k: v for k, v in settings.items() if k != "method" and v not in unsaid}
+    words = [str(settings["method"])] if has_method(settings) else []
+    first = [key for key in said if key == "estimator"]
+    rest = [key for key in said if key != "estimator"]
+    return " ".join([*words, *(_word(key, said[key]) for key in first + rest)])
 
 
 def _word(key: str, value: Any) -> str:
     return short(value) if key in ("estimator", "update") else f"{key}={short(value)}"
+
+
+def has_method(settings: Mapping[str, Any]) -> bool:
+    """Whether settings name a method other than blocks, which has no estimator."""
+    return settings.get("method") not in (None, "blocks")
+
+
+def spender(settings: Mapping[str, Any]) -> Any:
+    """What spends the budget, in a word: the estimator of blocks, or else the method.
+
+    >>> spender({"method": "lbfgsb", "estimator": "auto"}), spender({"estimator": "avg"})
+    ('lbfgsb', 'avg')
+    """
+    return settings["method"] if has_method(settings) else settings.get("estimator")
+
+
+def merged(space: Any) -> dict[str, Any]:
+    """A study's space as one mapping; if it is a list of spaces, with the values of all of them.
+
+    >>> merged([{"method": ["lbfgsb"]}, {"q": [1, 10]}, {"q": [10, 50]}])
+    {'method': ['lbfgsb'], 'q': [1, 10, 50]}
+    """
+    if not isinstance(space, list):
+        return dict(space or {})
+    found: dict[str, Any] = {}
+    for one in space:
+        for key, values in one.items():
+            known = found.setdefault(key, values)
+            if known is not values and isinstance(known, list) and isinstance(values, list):
+                found[key] = [*known, *(value for value in values if value not in known)]
+    return found
 
 
 def short(value: Any) -> str:

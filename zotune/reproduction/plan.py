@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from zotune.claims.deciding import fewest
 from zotune.errors import ConfigError, one_of, unknown
@@ -34,7 +35,7 @@ class Experiment:
     @property
     def follows_instances(self) -> bool:
         """Whether the number of instances is given from outside, not by the study itself."""
-        return INSTANCE not in load_study(self.study).space
+        return INSTANCE not in load_study(self.study).searched
 
     def at(self, size: str, instances: int = 0) -> Study:
         """The study at a size, maybe over instances; only the paper's own keeps the plain name."""
@@ -102,7 +103,7 @@ def over_instances(study: Study, instances: int) -> Study:
     Where a step is tuned, further instances choose it, which do not judge. A study that searches
     the instance already is left as it is.
     """
-    if INSTANCE in study.space:
+    if INSTANCE in study.searched:
         return study
     written = study.to_dict()
     tuning, choosing = written.get("tuning"), 0
@@ -114,8 +115,14 @@ def over_instances(study: Study, instances: int) -> Study:
     return Study.from_dict(
         written
         | {"name": f"{study.name}-instances", "replicates": REPLICATES, "claims": claims}
-        | {"space": {INSTANCE: seeds, **written["space"]}}
+        | {"space": _with_instances(study, seeds)}
     )
+
+
+def _with_instances(study: Study, seeds: list[int]) -> Any:
+    """The space of a study, or each of its spaces, over instances of its problem."""
+    spaces = [{INSTANCE: seeds, **space} for space in study.spaces]
+    return spaces if isinstance(study.space, list) else spaces[0]
 
 
 def chosen(size: str, only: Sequence[str] = (), instances: int = 0) -> list[Study]:

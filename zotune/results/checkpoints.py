@@ -57,7 +57,7 @@ def from_checkpoint(path: Path) -> Trial:
 
 def from_outcome(outcome: Outcome) -> list[Trial]:
     """The trials of a launch from Tune's results, without those that have no result."""
-    keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.space]))
+    keys = list(dict.fromkeys(["estimator", "q", *outcome.launch.study.searched]))
     spooled = cache(partial(spooled_in, outcome.launch.folder))
     results = [outcome.results[at] for at in range(len(outcome.results))]
     told = [one for one in results if _has_result(one, interrupted=outcome.interrupted)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.core.aim import Aim
 from zotune.core.names import DIVERGED
 from zotune.core.ranking import LOSS, rank, remarks
-from zotune.core.settings import PROBLEM, flat, short
+from zotune.core.settings import PROBLEM, flat, short, spender
 from zotune.results.trial import WHOLE, Trial, is_metric
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _whole(trial: Trial) -> str:
 
 
 def _order(one: Configuration) -> tuple[Any, ...]:
-    return str(one.config.get("estimator")), one.q or 0, one.eta or 0.0, str(one.config)
+    return str(spender(one.config)), one.q or 0, one.eta or 0.0, str(one.config)
 
 
 def searched(some: Sequence[Configuration]) -> list[str]:
@@ -299,7 +299,7 @@ def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
 
 
 def _panel(one: Configuration, differing: Sequence[str]) -> str:
-    named = [one.config.get("estimator"), *(one.config.get(key) for key in differing)]
+    named = [spender(one.config), *(one.config.get(key) for key in differing)]
     known = [str(part) for part in named if part is not None]
     return ", ".join(known) or " ".join(one.names)
 

@@ -119,8 +119,8 @@ def only_best(study: Study, best: Run, budget: int | None) -> Study:
     data = study.to_dict() | {
         "budget": budget,
         "report_every": study.reports_at,
-        "space": {key: [setting(config, key)] for key in study.space},
-        "fixed": study.fixed | {key: chosen[key] for key in chosen if key not in study.space},
+        "space": {k: [v] for k in study.searched if (v := setting(config, k)) is not None},
+        "fixed": study.fixed | {key: chosen[key] for key in chosen if key not in study.searched},
         "search": {"algorithm": GRID},
     }
     dropped = ("total", "scheduler", "within", "claims", "tuning")

@@ -15,7 +15,6 @@ from zotune.study.points import (
     MOST,
     block_problem,
     check_step,
-    combinations,
     dimension,
     over_weights,
     pair_problem,
@@ -70,9 +69,11 @@ def _population(study: Study) -> Iterator[Complaint]:
         yield Complaint(("replicates_as",), "pbt compares all trials; use rows")
     if study.within:
         yield Complaint(("within",), "pbt has one population; leave within out")
-    if fixed := [key for key in study.space if key.startswith(PROBLEM)]:
+    if fixed := [key for key in study.searched if key.startswith(PROBLEM)]:
         yield Complaint(("space", fixed[0]), f"pbt compares all trials, and cannot vary {fixed[0]}")
-    if not study.space:
+    if len(study.spaces) > 1:
+        yield Complaint(("space",), "pbt changes settings within one space; give one mapping")
+    if not study.searched:
         yield Complaint(at, "pbt needs a space, whose settings it changes")
 
 
@@ -93,6 +94,8 @@ def _search(study: Study) -> Iterator[Complaint]:
         yield Complaint(
             ("replicates_as",), "replicates as trials need search: {algorithm: grid}; use rows"
         )
+    if len(study.spaces) > 1 and search.algorithm == OPTUNA:
+        yield Complaint(("space",), "optuna searches one space; give a mapping instead of a list")
     yield from _kinds(study)
 
 
@@ -100,7 +103,7 @@ def _kinds(study: Study) -> Iterator[Complaint]:
     """Lists that Optuna cannot take, and distributions that a grid cannot."""
     if study.search.algorithm == OPTUNA:
         for key in study.grid:
-            values = study.space[key]
+            values = study.searched[key]
             yield Complaint(
                 ("space", key), f"optuna takes no lists; use {key}: {{choice: {values}}}"
             )
@@ -114,13 +117,22 @@ def _kinds(study: Study) -> Iterator[Complaint]:
 
 def _space(study: Study) -> Iterator[Complaint]:
     """Invalid steps, too large blocks, and too many or too few points."""
-    if size(study.grid) > MOST:
-        yield Complaint(("space",), f"a grid has at most {MOST} points, got {size(study.grid)}")
+    if (many := sum(size(space.grid) for space in study.subspaces)) > MOST:
+        yield Complaint(("space",), f"a grid has at most {MOST} points, got {many}")
         return
     try:
-        for point in combinations(study.grid):
-            for config in () if pair_problem(point) else study.extremes(point):
-                check_step(config)
+        configs = [
+            config
+            for point in study.combined
+            for config in (() if pair_problem(point) else study.extremes(point))
+        ]
+    except ConfigError as error:
+        several = "; give space as a list, with a mapping for each method" * (len(study.spaces) < 2)
+        yield Complaint(("space", "method"), f"{error}{several * ('method' in str(error))}")
+        return
+    try:
+        for config in configs:
+            check_step(config)
     except ConfigError as error:
         section = "fixed" if "step" in study.fixed else "space"
         yield Complaint((section, "step"), str(error))
@@ -131,9 +143,10 @@ def _space(study: Study) -> Iterator[Complaint]:
 
 def _bounds(study: Study) -> Iterator[Complaint]:
     """Bounds whose dimension differs from the problem's."""
+    known = {"fixed": study.fixed, "space": study.searched}
     section = "fixed" if "bounds" in study.fixed else "space"
     try:
-        for point in combinations(study.grid) if "bounds" in getattr(study, section) else ():
+        for point in study.combined if "bounds" in known[section] else ():
             for config in () if pair_problem(point) else study.extremes(point):
                 config.box(dimension(config.problem))
     except ConfigError as error:
@@ -141,7 +154,7 @@ def _bounds(study: Study) -> Iterator[Complaint]:
 
 
 def _blocks(study: Study) -> Iterator[Complaint]:
-    where = ("space" if "q" in study.space else "fixed", "q")
+    where = ("space" if "q" in study.searched else "fixed", "q")
     kept = study.partition[0]
     if not kept:
         yield Complaint(where, f"no combination can be run; {study.skipped[0]}")
@@ -161,7 +174,7 @@ def _blocks(study: Study) -> Iterator[Complaint]:
 
 def _within(study: Study) -> Iterator[Complaint]:
     """``within`` must name searched lists (or ones fixed by --set), and leave one to compare."""
-    known = {**study.space, **study.fixed}
+    known = {**study.searched, **study.fixed}
     for key in study.within:
         if key not in known:
             yield Complaint(
@@ -173,7 +186,7 @@ def _within(study: Study) -> Iterator[Complaint]:
             yield Complaint(
                 ("within",), f"{key} is drawn, and no two trials agree in it; leave it out"
             )
-    if study.within and study.space and set(study.space) <= set(study.within):
+    if study.within and study.searched and set(study.searched) <= set(study.within):
         yield Complaint(
             ("within",),
             "within names every searched setting and leaves nothing to compare; name fewer",

@@ -19,11 +19,11 @@ def tuning_complaints(study: Study) -> Iterator[Complaint]:
     tuning = study.tuning
     if tuning is None:
         return
-    if tuning.over not in study.space:
+    if tuning.over not in study.searched:
         yield Complaint(
             ("tuning", "over"),
             f"tuning is over a searched setting, and {tuning.over!r} is not in space"
-            f"{nearest(tuning.over, study.space)}; space has {', '.join(study.space)}",
+            f"{nearest(tuning.over, study.searched)}; space has {', '.join(study.searched)}",
         )
     over_replicates = not study.claims or any(claim.across is None for claim in study.claims)
     if over_replicates and tuning.replicates >= study.replicates:
@@ -44,7 +44,7 @@ def _tuned_values(study: Study, tuning: Tuning) -> Iterator[Complaint]:
             ("tuning", "over"), f"tuning chooses among numbers, and {tuning.over} has {odd[0]!r}"
         )
         return
-    if tuning.theory is None or tuning.over not in study.space:
+    if tuning.theory is None or tuning.over not in study.searched:
         return
     if tuning.over in study.sampled:
         yield Complaint(
@@ -140,7 +140,7 @@ def _require_instances(claim: Claim, study: Study) -> None:
 def _compared_points(claim: Claim, study: Study) -> list[dict[str, Any]]:
     """The distinct configurations that a claim compares."""
     left_out = {claim.across, study.tuning.over if study.tuning else None}
-    fixed = {key: value for key, value in study.fixed.items() if key not in study.space}
+    fixed = {key: value for key, value in study.fixed.items() if key not in study.searched}
     points = [
         fixed | {key: value for key, value in point.items() if key not in left_out}
         for point in study.partition[0]

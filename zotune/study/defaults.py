@@ -8,7 +8,7 @@ from typing import Any
 
 from zotune.config import Config
 from zotune.core.budget import DIRECTIONS
-from zotune.core.settings import PROBLEM, place
+from zotune.core.settings import PROBLEM, merged, place
 from zotune.objectives import PROBLEMS
 from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1, FREE_2, PROBLEM_DEFAULTS_1
 from zotune.study.shape import STUDY_FORMAT, STUDY_WIDE
@@ -40,7 +40,7 @@ def completed(data: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, A
     given = data.get("problem")
     problem = given if isinstance(given, Mapping) else {"name": given}
     name = str(problem.get("name"))
-    fixed, space = data.get("fixed") or {}, data.get("space") or {}
+    fixed, space = data.get("fixed") or {}, merged(data.get("space"))
     told = {*data, *fixed, *space, *(PROBLEM + option for option in problem)}
     now = json.loads(json.dumps(defaults_of(name)))
     saved = saved_defaults(record, name)

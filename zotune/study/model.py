@@ -17,9 +17,11 @@ from zotune.study.points import (
     Axis,
     Distribution,
     Point,
+    Subspace,
     block_problem,
     combinations,
     dimension,
+    key_of,
     located,
     pair_problem,
     parse_axis,
@@ -117,7 +119,15 @@ class Study(Shape):
     @cached_property
     def axes(self) -> dict[str, Axis]:
         """The values or distributions of every key of the space."""
-        return {key: self._axis(key, written) for key, written in self.space.items()}
+        return {key: self._axis(key, written) for key, written in self.searched.items()}
+
+    @cached_property
+    def subspaces(self) -> list[Subspace]:
+        """The spaces, each with its lists and its distributions."""
+        return [
+            Subspace({key: self._axis(key, written) for key, written in space.items()})
+            for space in self.spaces
+        ]
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -131,7 +141,7 @@ class Study(Shape):
         if self.resources.workers:
             given["workers"] = self.resources.workers
         named = {key: Config.model_fields[key].default for key in COMPARED}
-        if {"eta", "L"} & {*self.fixed, *self.space}:  # these imply the step rule
+        if {"eta", "L"} & {*self.fixed, *self.searched}:  # these imply the step rule
             del named["step"]
         return place(named | given, fixed)
 
@@ -147,7 +157,7 @@ class Study(Shape):
         """The points of a grid or a random search, in order; Optuna generates its own."""
         points = self.partition[0]
         if self.search.algorithm == RANDOM or (self.search.algorithm == RACE and self.sampled):
-            points = list(self._drawn(points))
+            points = list(self._drawn())
         if self.replicates_as == TRIALS:
             points = [p | {"replicate": r} for p in points for r in range(self.replicates)]
         if self.search.algorithm == RACE and (auto := auto_point(self)):
@@ -280,17 +290,22 @@ class Study(Shape):
 
     def extremes(self, point: Point) -> Iterator[Config]:
         """Configurations at a grid point with the extreme values of all distributions."""
-        ends = {
-            key: sampler.ends if key in DECISIVE else sampler.ends[:1]
-            for key, sampler in self.sampled.items()
-        }
-        return (self.configuration(point | drawn) for drawn in combinations(ends))
+        for space in self.subspaces:
+            if space.has(point):
+                for drawn in combinations(space.ends):
+                    yield self.configuration(point | drawn)
+
+    @cached_property
+    def combined(self) -> list[Point]:
+        """Every combination of the lists of a space, each once."""
+        every = (point for space in self.subspaces for point in combinations(space.grid))
+        return list({key_of(point): point for point in every}.values())
 
     @cached_property
     def partition(self) -> tuple[list[Point], list[Skipped]]:
         """Feasible and infeasible points of the grid."""
         kept, skipped = [], []
-        for point in combinations(self.grid):
+        for point in self.combined:
             reason = pair_problem(point) or self._block_problem(point)
             if reason:
                 skipped.append(Skipped(point, reason))
@@ -303,20 +318,25 @@ class Study(Shape):
         reasons = [block_problem(config) for config in self.extremes(point)]
         return reasons[0] if all(reasons) else None
 
-    def _drawn(self, points: list[Point]) -> Iterator[Point]:
+    def _drawn(self) -> Iterator[Point]:
         """Points of a random search: repeated passes over the grid, with new draws each time."""
         rng = np.random.default_rng([self.seed % 2**64, *self.name.encode()])
-        drawn: Point = {}
+        kept = {key_of(point) for point in self.partition[0]}
+        places = [
+            (space, point)
+            for space in self.subspaces
+            for point in combinations(space.grid)
+            if key_of(point) in kept
+        ]
         for at in range(self.search.trials or 0):
-            if at % len(points) == 0:
-                drawn = {key: sampler.draw(rng) for key, sampler in self.sampled.items()}
-            yield points[at % len(points)] | drawn
+            if at % len(places) == 0:
+                drawn = [space.draw(rng) for space in self.subspaces]
+            space, point = places[at % len(places)]
+            yield point | drawn[self.subspaces.index(space)]
 
 
 COMPARED = ("estimator", "directions", "difference", "step", "q", "update")
 """Settings that every trial states, even if they have default values."""
-DECISIVE = ("estimator", "q", "directions", "difference", "step", "eta", "problem.dim")
-"""Settings that determine whether a run is feasible."""
 
 
 def _cost(config: Config) -> int:

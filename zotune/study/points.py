@@ -131,6 +131,49 @@ def _ends(key: str, kind: str, values: Any) -> tuple[Any, Any]:
     return values[0], values[1]
 
 
+DECISIVE = ("method", "estimator", "q", "directions", "difference", "step", "eta", "problem.dim")
+"""Settings that determine whether a run is feasible."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """One space of a study: lists, whose values are combined, and distributions."""
+
+    axes: Mapping[str, Axis]
+
+    @property
+    def grid(self) -> dict[str, list[Any]]:
+        """Keys that are lists."""
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, list)}
+
+    @property
+    def sampled(self) -> dict[str, Distribution]:
+        """Keys that are distributions."""
+        return {key: axis for key, axis in self.axes.items() if isinstance(axis, Distribution)}
+
+    @property
+    def ends(self) -> dict[str, list[Any]]:
+        """The extreme values of distributions that decide whether a run is feasible."""
+        return {
+            key: sampler.ends if key in DECISIVE else sampler.ends[:1]
+            for key, sampler in self.sampled.items()
+        }
+
+    def has(self, point: Mapping[str, Any]) -> bool:
+        """Whether a point is one of the combinations of its lists."""
+        grid = self.grid
+        return grid.keys() == point.keys() and all(point[key] in grid[key] for key in grid)
+
+    def draw(self, rng: np.random.Generator) -> Point:
+        """A value of every distribution."""
+        return {key: sampler.draw(rng) for key, sampler in self.sampled.items()}
+
+
+def key_of(point: Mapping[str, Any]) -> str:
+    """A key of a point, whatever the order of its settings."""
+    return repr(sorted(point.items()))
+
+
 def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[Point]:
     """Every combination; the first key changes fastest, so that neighbours cost about the same."""
     keys = list(axes)

@@ -20,7 +20,7 @@ from zotune.claims import Claim, Tuning
 from zotune.claims.claim import Compare
 from zotune.config import NAMED, Config, describe, parse_config
 from zotune.core.grid import GRID_POINTS
-from zotune.core.settings import PROBLEM
+from zotune.core.settings import PROBLEM, merged
 from zotune.errors import ConfigError, ZotuneError, nearest, one_of
 from zotune.objectives import PROBLEMS, build_any_problem
 from zotune.registry import NAME
@@ -102,7 +102,8 @@ class Shape(FileMapping):
     replicates: Whole = Field(1, ge=1)
     replicates_as: Literal["rows", "trials"] = "rows"
     seed: Whole = 0
-    space: dict[str, Any] = Field(default_factory=dict)
+    space: Any = Field(default_factory=dict)
+    """Settings that are searched: a mapping, or a list of mappings, each a space of its own."""
     fixed: dict[str, Any] = Field(default_factory=dict)
     search: Search = Field(default_factory=lambda: Search(trials=None))
     scheduler: Literal["none", "asha", "median", "pbt"] = "none"
@@ -124,6 +125,24 @@ class Shape(FileMapping):
     @classmethod
     def _one_racer_may_have_it_all(cls, data: Any) -> Any:
         return with_race_budget(data)
+
+    @field_validator("space")
+    @classmethod
+    def _space_is_a_mapping_or_several(cls, value: object) -> object:
+        spaces = value if isinstance(value, list) else [value]
+        if not spaces or not all(isinstance(one, Mapping) for one in spaces):
+            raise ValueError(f"must be a mapping, or a list of mappings, got {value!r}")
+        return value
+
+    @property
+    def spaces(self) -> list[dict[str, Any]]:
+        """The spaces, one unless ``space`` is a list."""
+        return self.space if isinstance(self.space, list) else [self.space]
+
+    @property
+    def searched(self) -> dict[str, Any]:
+        """Every searched setting, with the values of all spaces."""
+        return merged(self.space)
 
     @field_validator("problem", mode="before")
     @classmethod
@@ -302,16 +321,19 @@ def entry_complaints(data: Mapping[str, Any]) -> Iterator[Complaint]:
     """Complaints about the keys and values of ``fixed`` and ``space``."""
     fixed, space = data.get("fixed", {}), data.get("space", {})
     problem = data.get("problem")
-    for section, entries in (("fixed", fixed), ("space", space)):
+    sections: list[tuple[Path_, Any]] = [(("fixed",), fixed)]
+    if isinstance(space, list):
+        sections += [(("space", str(at)), one) for at, one in enumerate(space)]
+    else:
+        sections.append((("space",), space))
+    for path, entries in sections:
         if not isinstance(entries, Mapping):
             continue
         for key, written in entries.items():
-            for message in _entry(section, str(key), written, problem):
-                yield Complaint((section, str(key)), message)
-    if isinstance(fixed, Mapping) and isinstance(space, Mapping):
-        for key in space:
-            if key in fixed:
-                yield Complaint(("space", key), f"{key} is both searched and fixed; keep one")
+            for message in _entry(path[0], str(key), written, problem):
+                yield Complaint((*path, str(key)), message)
+            if path[0] == "space" and isinstance(fixed, Mapping) and key in fixed:
+                yield Complaint((*path, key), f"{key} is both searched and fixed; keep one")
 
 
 def _entry(section: str, key: str, written: Any, problem: Any) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zotune.core.settings import merged
 from zotune.objectives import PROBLEMS
 from zotune.study.points import size
 from zotune.study.studyfile import RACE, RANDOM
@@ -23,22 +24,27 @@ def smoked(study: Study) -> dict[str, Any]:
     data = study.to_dict()
     for key in ("report_every", "claims", "tuning"):
         data.pop(key, None)
+    small = [
+        {k: _fewer(k, v) for k, v in space.items() if k != "problem.dim"} for space in study.spaces
+    ]
+    combined = sum(size(_lists(space)) for space in small)
     data |= {
         "name": f"{study.name}-smoke",
         "problem": {**study.problem, **_sizes(study)},
         "budget": min(study.budget, BUDGET),
         "replicates": min(study.replicates, REPLICATES),
-        "space": {k: _fewer(k, v) for k, v in study.space.items() if k != "problem.dim"},
+        "space": small if isinstance(study.space, list) else small[0],
     }
-    data["within"] = [key for key in study.within if key in {**data["space"], **study.fixed}]
+    known = {**merged(small), **study.fixed}
+    data["within"] = [key for key in study.within if key in known]
     if "q" in study.fixed:
         data["fixed"] = {**study.fixed, "q": min(study.fixed["q"], SIZES["dim"])}
     if study.search.trials is not None:
-        least = size(_lists(data["space"])) if study.search.algorithm in (RANDOM, RACE) else 1
+        least = combined if study.search.algorithm in (RANDOM, RACE) else 1
         trials = max(least, min(study.search.trials, TRIALS))
         data["search"] = {"algorithm": study.search.algorithm, "trials": trials}
     if study.total is not None:
-        trials = data.get("search", {}).get("trials") or size(_lists(data["space"]))
+        trials = data.get("search", {}).get("trials") or combined
         data["total"] = min(study.total, BUDGET * data["replicates"] * trials)
     return data
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from zotune.core.names import COMPLETE, DIVERGED, FAILED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.ranking import rank, remarks
-from zotune.core.settings import PROBLEM, label, setting
+from zotune.core.settings import PROBLEM, label, merged, setting
 from zotune.study.studyfile import parse_document
 
 WAITING, DONE, WITHOUT = "waiting", "done", "without a result"
@@ -184,8 +184,10 @@ def _searched_in(file: Path) -> tuple[str, ...]:
     """Keys with several values in the study file of a launch's folder."""
     if not file.is_file():
         return ()
-    space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space") or {}
-    return tuple(k for k, axis in space.items() if not isinstance(axis, list) or len(axis) > 1)
+    space = parse_document(file.read_text(encoding="utf-8"), str(file)).data.get("space")
+    return tuple(
+        k for k, axis in merged(space).items() if not isinstance(axis, list) or len(axis) > 1
+    )
 
 
 def trial_label(config: Mapping[str, Any], searched: Iterable[str] = ()) -> str:

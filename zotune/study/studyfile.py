@@ -227,6 +227,16 @@ def _apply(document: Document, setting: str, top: list[str]) -> Iterator[str]:
         yield f"{place}: the value is not YAML; quote it for the shell, such as 'space.q=[1,10]'"
         return
     path = _path_of(name, top)
+    spaces = document.data.get("space")
+    if path[0] == "space" and len(path) > 1 and isinstance(spaces, list):
+        if len(path) < 3 or int(path[1]) >= len(spaces):
+            many = len(spaces)
+            yield f"{place}: space is a list of {many}; say which, such as space.0.{path[-1]}=…"
+            return
+        document.data["space"] = spaces = [dict(one) for one in spaces]
+        spaces[int(path[1])][path[2]] = value
+        document.places[path] = place
+        return
     if path[0] in SECTIONS and len(path) == 2:
         _forget(document.data, path)
     parent = document.data
@@ -247,7 +257,8 @@ def _path_of(name: str, top: list[str]) -> Path_:
     """The path of a dotted name; a bare configuration key belongs to ``fixed``."""
     first, _, rest = name.partition(".")
     if first in SECTIONS and rest:
-        return (first, rest)
+        number, _, key = rest.partition(".")
+        return (first, number, key) if number.isdigit() and key else (first, rest)
     if first in top:
         return tuple(name.split("."))
     return ("fixed", name)

@@ -70,7 +70,7 @@ def _most_at_first(racers: Study) -> int:
 
 def _auto_may_join(study: Study) -> bool:
     """Whether the automatic descent supports the problem of the configurations."""
-    one_problem = not any(key.startswith(PROBLEM) for key in study.space)
+    one_problem = not any(key.startswith(PROBLEM) for key in study.searched)
     return one_problem and not over_weights(located(study.problem))
 
 
@@ -85,7 +85,7 @@ def auto_point(study: Study) -> Point:
     budget = plan_of_race(study).auto
     if budget is None:
         return {}
-    others = {key: Config.model_fields[key].default for key in study.space}
+    others = {key: Config.model_fields[key].default for key in study.searched}
     return {**others, **AUTO_SETTINGS, "budget": min(study.budget, budget)}
 
 
@@ -185,7 +185,7 @@ def _values(study: Study, key: str) -> list[Any]:
 
 def hints(study: Study) -> list[str]:
     """Hints about a valid study that the user may want to change."""
-    compares = study.scheduler == ASHA and "q" in study.space and "q" not in study.within
+    compares = study.scheduler == ASHA and "q" in study.searched and "q" not in study.within
     if not compares or len(_values(study, "q")) < 2:
         return []
     return [

@@ -12,7 +12,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search.basic_variant import BasicVariantGenerator
 
-from zotune.core.settings import for_tune, place, setting
+from zotune.core.settings import for_tune, has_method, place, setting
 from zotune.study.carrying import points_of
 from zotune.study.launch import kept_checkpoints, launch_id
 from zotune.study.model import Study
@@ -32,7 +32,7 @@ RETRIES = 3
 
 def param_space(study: Study) -> dict[str, Any]:
     """The search space; the points of grids and random searches are chosen by the study."""
-    if study.search.algorithm == RACE:
+    if _is_mixed(study):
         return place(study.config, {key: _any_of(study, key) for key in _race_keys(study)})
     domains = {
         key: axis.domain() if isinstance(axis, Distribution) else _choice(axis)
@@ -62,16 +62,21 @@ def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
 
 
 def _points(study: Study) -> list[Point]:
-    """The points of all trials; in a race all of them have the keys of any of them."""
-    if study.search.algorithm != RACE:
+    """The points of all trials; where they differ in kind all have the keys of any of them."""
+    if not _is_mixed(study):
         return study.trials
     keys = _race_keys(study)
     configs = (study.configuration(point).model_dump() for point in study.trials)
     return [{key: setting(config, key) for key in keys} for config in configs]
 
 
+def _is_mixed(study: Study) -> bool:
+    """Whether points may have different keys: in a race, which auto joins, or several spaces."""
+    return study.search.algorithm == RACE or len(study.spaces) > 1
+
+
 def _race_keys(study: Study) -> list[str]:
-    """Settings in which trials of a race differ."""
+    """Settings in which such trials differ."""
     return list(dict.fromkeys(key for point in study.trials for key in point))
 
 
@@ -146,6 +151,8 @@ def stopper(study: Study, folder: Path) -> tune.Stopper:
 def trial_folder(trial: Trial) -> str:
     """The name of a trial's folder: its id and a readable label."""
     config = trial.config
+    if has_method(config):
+        return f"{trial.trial_id}_{config['method']}"
     return f"{trial.trial_id}_{config.get('estimator')}_q{config.get('q')}"
 
 
