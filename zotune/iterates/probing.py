@@ -119,6 +119,10 @@ class Prober:
         self._block = self._dense(0)
         self._buffer: Buffer | None = None
 
+    def use_radius(self, mu: float) -> None:
+        """Take differences over another mu; the evaluation buffer is made for one."""
+        self.mu, self._buffer = mu, None
+
     def holds(self, q: int) -> bool:
         """Whether a block of q directions fits in the memory limit."""
         return q <= self._most

@@ -28,6 +28,7 @@ from zotune.iterates.vectors import finite
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.drawing import Address
+from zotune.loop.flatness import MU, Flatness
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
@@ -73,6 +74,7 @@ class Lane(ProgramLane):
         self.estimates = self.size.estimates
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
+        self.flatness = Flatness(config, iterate)
 
     @property
     def needs_smoothness(self) -> bool:
@@ -85,8 +87,8 @@ class Lane(ProgramLane):
         return self.iterate.takes_points
 
     def chosen(self, state: LaneState) -> dict[str, str]:
-        """Empty: the configuration leaves nothing to be chosen during the run."""
-        return {}
+        """The mu that was found, if all differences over the default one were zero."""
+        return self.flatness.said(state)
 
     def drawn(self, state: LaneState) -> str:
         """A hash of the next step's first direction; empty for zotune's own kinds."""
@@ -140,6 +142,8 @@ class Lane(ProgramLane):
     def _memory(self, memory: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """The entries of a state's memory that this configuration uses."""
         for name, value in memory.items():
+            if name == MU and not self.flatness.keeps(value):
+                continue
             if name not in (CENTER, NEXT_Q) and not name.startswith(STEP_MEMORY):
                 yield name, value
         yield from self.searcher.adopted(memory)
@@ -148,6 +152,7 @@ class Lane(ProgramLane):
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
+        self.flatness.use(state)
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
@@ -207,6 +212,8 @@ class Lane(ProgramLane):
         v = self._differences(state, view, block, values, failed)
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
+        if all_finite and not ended:
+            state = self.flatness.seen(state, block, v)
 
         state = self.iterate.saw(state, values)
         if self.recorder.remembers_best:
@@ -264,6 +271,8 @@ class Lane(ProgramLane):
     def _moved(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule; x stays if no trial step was accepted."""
         if self.rule.entry.search is not None:
+            if self.flatness.goes_on(state) and not bool(step.c.any()):
+                return self.searcher.left(state, step)
             return (yield from self.searcher.moved(state, step))
         view, block = step.view, step.block
         eta = self.size.eta(view.step, block.q, step.spent, view.dim)
@@ -286,6 +295,7 @@ class Lane(ProgramLane):
         count = self._unseen(state, goal)
         if not count:
             return None
+        self.flatness.use(state)
         q, steps = self.blocks.most, range(state.steps, state.steps + count)
         etas = self.size.etas(steps, q, self.iterate.dim)
         walked = self.iterate.walk(

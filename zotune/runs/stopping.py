@@ -199,6 +199,8 @@ def ending(
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
+    if "mu" in chosen:
+        said.append(f"mu = {chosen['mu']}")
     if "noise" in chosen:
         said.append(f"the function is noisy: {chosen['noise']}")
     return "; ".join(said)
