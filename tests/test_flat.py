@@ -160,3 +160,23 @@ def test_ask_and_tell_find_it_too() -> None:
     run = zotune.minimize(errors, START, budget=200, **CONSTANT)
     assert minimizer.result.best_loss == run.best_loss
     assert minimizer.result.chosen == run.chosen
+
+
+@pytest.mark.parametrize("budget", [30, 60, 90, 150, 400])
+def test_the_automatic_method_leaves_a_plateau_within_any_budget(budget: int) -> None:
+    """Below five full blocks of 19 evaluations it works in subspaces, above it measures blocks."""
+    run = zotune.minimize(errors, START, budget=budget)
+    assert run.best_loss < 0.8 * errors(START)
+    assert run.success
+    assert run.nfev <= budget
+
+
+@pytest.mark.parametrize("budget", [30, 60, 90, 150])
+def test_it_goes_down_stairs(budget: int) -> None:
+    start = 2 * np.random.default_rng(1).standard_normal(10)
+
+    def stairs(x: Any) -> float:
+        return float((np.floor(4 * np.abs(np.asarray(x))) ** 2).sum() / 7)
+
+    run = zotune.minimize(stairs, start, budget=budget, array="numpy")
+    assert run.best_loss < 0.6 * stairs(start)

@@ -39,7 +39,7 @@ from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 from zotune.descent.units import Units
 
-VERSION = 6
+VERSION = 7
 """Version of the sequence of points. Raise it with every change to that sequence: values recorded
 for one version cannot be replayed by another."""
 STARTS = 3
