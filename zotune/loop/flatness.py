@@ -33,7 +33,7 @@ LOOKED_AT = 4096
 """Coordinates of a direction that are looked at, to see how sparse it is."""
 
 
-class Flatness:
+class MuSearch:
     """Follows whether differences are zero, and which mu is used.
 
     Args:

@@ -28,7 +28,7 @@ from zotune.iterates.vectors import finite
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.drawing import Address
-from zotune.loop.flatness import MU, Flatness
+from zotune.loop.flatness import MU, MuSearch
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
@@ -74,7 +74,7 @@ class Lane(ProgramLane):
         self.estimates = self.size.estimates
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
-        self.flatness = Flatness(config, iterate)
+        self.flatness = MuSearch(config, iterate)
 
     @property
     def needs_smoothness(self) -> bool:
