@@ -569,9 +569,7 @@ def test_a_run_that_its_seconds_ended_is_no_success(
     assert not run.success
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"ftol": 1e-6}, {"estimator": "avg", "eta": 0.1}], ids=str
-)
+@pytest.mark.parametrize("settings", [{}, {"ftol": 1e-6}], ids=str)
 def test_a_run_that_is_stuck_at_its_start_is_no_success_and_says_so(
     settings: dict[str, Any],
 ) -> None:

@@ -31,6 +31,18 @@ class Told:
 
 
 @dataclass(frozen=True)
+class FlatStart:
+    """What is known of a function all of whose first differences were zero."""
+
+    mu: float
+    """The radius of differences that is used."""
+    tried: int
+    """Directions without a difference over it."""
+    goes_on: bool
+    """Whether mu is still to be found."""
+
+
+@dataclass(frozen=True)
 class LaneState:
     """Everything that evolves for the replicates of a lane; a checkpoint holds nothing else.
 
@@ -71,6 +83,8 @@ class LaneState:
     """The step rule whose numbers these are."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What the step rule remembers."""
+    flat: FlatStart | None = None
+    """The search for mu; None if the first block had differences."""
     failed: int = 0
     """Values that were not finite, over all replicates."""
     batches: int = 0

@@ -138,6 +138,9 @@ class Iterate(Protocol):
         """The iterate of one replicate, for a configuration with one replicate."""
         return self
 
+    def use_radius(self, mu: float) -> None:
+        """Take differences over another mu from now on."""
+
     def begin(self) -> dict[str, Any]:
         """The iterate's fields of a new state: x, best_x, average, slots, metrics."""
 

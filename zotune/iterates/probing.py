@@ -119,6 +119,10 @@ class Prober:
         self._block = self._dense(0)
         self._buffer: Buffer | None = None
 
+    def use_radius(self, mu: float) -> None:
+        """Take differences over another mu; the evaluation buffer is made for one."""
+        self.mu, self._buffer = mu, None
+
     @cached_property
     def _sampler(self) -> Sampler:
         """Draws the directions; made when the first of them is drawn."""

@@ -73,6 +73,11 @@ class Vectors(Iterate):
         """The iterate of one replicate."""
         return Vectors(config, self.objective, self.begins_at[row])
 
+    def use_radius(self, mu: float) -> None:
+        """Take differences over another mu from now on."""
+        self.mu = mu
+        self.prober.use_radius(mu)
+
     def begin(self) -> dict[str, Any]:
         """x at the start, and an average of the iterates if the objective is stochastic."""
         x = self.begins_at.clone()

@@ -120,6 +120,10 @@ class Weights(Iterate):
         self._at: int | None = None
         """The step whose weights the module holds; None before the start and during an update."""
 
+    def use_radius(self, mu: float) -> None:
+        """Take differences over another mu from now on."""
+        self.mu = self.probe.mu = mu
+
     def begin(self) -> dict[str, Any]:
         """Start at the module's current weights."""
         if self._at is not None:

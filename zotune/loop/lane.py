@@ -27,6 +27,7 @@ from zotune.iterates.vectors import finite
 from zotune.loop.checks import Checks
 from zotune.loop.divergence import counted, without_lost
 from zotune.loop.drawing import Address
+from zotune.loop.flatness import MuSearch
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.loop.recording import Recorder
@@ -66,11 +67,13 @@ class Lane(ProgramLane):
         self.takes_points = iterate.takes_points
         self.recorder = Recorder(config, iterate, self.budget)
         self.checks = Checks(config, iterate, self.recorder)
+        self.flatness = MuSearch(config, iterate)
 
     def chosen(self, state: LaneState) -> tuple[Choice, ...]:
-        """How often a known point was evaluated again; nothing else is left to be chosen."""
+        """The mu that was found for a flat function, and how often a known point was evaluated."""
         why = "evaluations at the start, to see whether the function is noisy"
-        return (Choice("repeats", str(state.repeats), why),) if state.repeats else ()
+        repeats = (Choice("repeats", str(state.repeats), why),) if state.repeats else ()
+        return (*self.flatness.said(state), *repeats)
 
     def drawn(self, state: LaneState) -> str:
         """A hash of the next step's first direction; empty for zotune's own kinds."""
@@ -132,7 +135,7 @@ class Lane(ProgramLane):
             state = state.but(slots=self.iterate.new_slots(self.motion.slots))
         if not self.blocks.sees_values:
             state = state.but(next_q=None)
-        state = self.searcher.adopted(state)
+        state = self.flatness.adopted(self.searcher.adopted(state))
         if self.size.known_smoothness is not None:
             inverse = torch.full_like(state.inverse_smoothness, 1 / self.size.known_smoothness)
             return state.but(inverse_smoothness=inverse)
@@ -143,6 +146,7 @@ class Lane(ProgramLane):
 
     def stepping(self, state: LaneState) -> Program[LaneState]:
         """One step of zeroth-order descent: v along U, c from v and U, x moved along U c."""
+        self.flatness.use(state)
         q = self._block_size(state)
         view = self.iterate.view(state.steps)
         block = self.iterate.along_bounds(state, view, self.iterate.block(view, q))
@@ -215,6 +219,8 @@ class Lane(ProgramLane):
         v = self._differences(state, view, block, values, failed)
         ended = state.lost == self.iterate.replicates
         c = v if ended else self._coefficients(v, block)
+        if all_finite and not ended:
+            state = self.flatness.seen(state, block, v)
 
         state, here = self.iterate.saw(state, values), self._loss_by(state, values)
         if self.recorder.remembers_best:
@@ -292,6 +298,8 @@ class Lane(ProgramLane):
     def _going(self, state: LaneState, step: ProbedStep) -> Program[LaneState]:
         """The state after x has moved by the step rule; x stays if no trial step was accepted."""
         if self.rule.entry.search is not None:
+            if self.flatness.goes_on(state) and not bool(step.c.any()):
+                return self.searcher.left(state, step)
             return (yield from self.searcher.moved(state, step))
         view, block = step.view, step.block
         eta = self.size.eta(view.step, block.q, step.spent, view.dim)
@@ -324,6 +332,7 @@ class Lane(ProgramLane):
         count = self._unseen(state, goal)
         if not count:
             return None
+        self.flatness.use(state)
         q, steps = self.blocks.most, range(state.steps, state.steps + count)
         etas = self.size.etas(steps, q, self.iterate.dim)
         walked = self.iterate.walk(

@@ -73,6 +73,11 @@ class Searcher:
         state = self.iterate.move(state, view, block, c, eta * factor, self.motion)
         return state if value is None else self._with_center(state, value)
 
+    def left(self, state: LaneState, step: ProbedStep) -> LaneState:
+        """The state without a search: x stays, as there is no direction to search along."""
+        center = self._center(state, step.values)
+        return self._with_center(self.iterate.rejected(state, step.view), center)
+
     def _search(
         self,
         state: LaneState,

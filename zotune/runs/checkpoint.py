@@ -20,7 +20,7 @@ from zotune.config import recorded_config
 from zotune.core.budget import Ledger
 from zotune.core.curve import Curve
 from zotune.core.provenance import provenance
-from zotune.core.state import LaneState, State, Told
+from zotune.core.state import FlatStart, LaneState, State, Told
 from zotune.core.tensors import write_tensors
 from zotune.directions import DIRECTIONS
 from zotune.directions.addressed import require_digest
@@ -36,7 +36,7 @@ DRAWN, OF_DRAWS = "drawn", ("directions", "seed", "replicate", "replicates")
 _PLAIN = ("steps", "lost", "q", "looked", "next_q", "rule", "failed", "repeats", "batches")
 _NESTED = {"slots": "slot", "metrics": "metric"}
 _FLOATS = ("average_weight", "batch_losses")
-_APART = {*_PLAIN, *_FLOATS, *_NESTED, "ledger", "numbers", "curve", "told", "center"}
+_APART = {*_PLAIN, *_FLOATS, *_NESTED, "ledger", "numbers", "curve", "told", "center", "flat"}
 _TENSORS = [f.name for f in fields(LaneState) if f.name not in _APART]
 
 
@@ -188,6 +188,7 @@ def _plain(lane: LaneState) -> dict[str, Any]:
         "ledger": asdict(lane.ledger),
         **{name: float(getattr(lane, name)).hex() for name in _FLOATS},
         "numbers": {name: value.hex() for name, value in lane.numbers.items()},
+        "flat": None if (f := lane.flat) is None else [f.mu.hex(), f.tried, f.goes_on],
         "told": None if (t := lane.told) is None else [t.planned, t.stamp, t.before],
     }
 
@@ -229,6 +230,7 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
         **nested,
         ledger=Ledger(**plain["ledger"]),
         center=own.get("center"),
+        flat=None if (f := plain["flat"]) is None else FlatStart(float.fromhex(f[0]), *f[1:]),
         numbers={name: float.fromhex(value) for name, value in plain["numbers"].items()},
         curve=Curve.of(curve),
         told=None if told is None else _told(told, own),

@@ -206,6 +206,7 @@ def ending(
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
+    said += [f"mu = {one}" for one in chosen if one.setting == "mu"]
     said += [f"the function is noisy: {one.reason}" for one in chosen if one.setting == "noise"]
     return "; ".join(said)
 

@@ -239,8 +239,11 @@ class QuasiNewton:
         return np.where(free, g, 0.0), free
 
     def _flat(self) -> Stage[bool]:
-        """If one-sided differences vanish, use central ones; the end if these vanish, too."""
-        if self._is_central:
+        """If one-sided differences vanish, use central ones; the end if these vanish, too.
+
+        If no value differs at all and the budget is small, a wider search is the better use of it.
+        """
+        if self._is_central or (self._is_frugal and not self._m.g.any()):
             return True
         yield from self._find_rounding()
         self._is_central = True

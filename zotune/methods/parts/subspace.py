@@ -11,6 +11,8 @@ FINE, COARSE = 1e-6, 1e-2
 """Radius of differences relative to the size of a coordinate; its maximum if values are rounded."""
 Q = 16
 """Directions of a subspace."""
+DECADES = 7
+"""Radii that are tried if f is constant over the usual one."""
 WORTH = 5
 """Rounding is measured if the remaining budget is at least this many times its cost."""
 
@@ -41,6 +43,17 @@ def radius(o: Oracle, x: Vector, f: float, log_l: float | None) -> float:
     return size * float(np.clip(2 * np.sqrt(error / np.exp(log_l)), 0.01 * COARSE, COARSE))
 
 
+def differing(o: Oracle, x: Vector, f: float, u: Vector, h: float, reach: float) -> Stage[float]:
+    """A radius over which f changes, where it is constant over h: one value for each decade.
+
+    It is ten times that of the first change, so that most directions have one, up to the reach.
+    """
+    radii = np.minimum(h * 10.0 ** np.arange(1, DECADES + 1), reach)
+    values = yield from o.values(o.inside(x + radii[:, None] * u))
+    changed = np.flatnonzero(values != f)
+    return min(10 * float(radii[changed[0]]), reach) if len(changed) else reach
+
+
 def subspace(
     o: Oracle,
     x: Vector,
@@ -59,6 +72,7 @@ def subspace(
     """
     d = o.dim
     log_l: float | None = None
+    least = 0.0  # the radius over which values differ, if the usual one is too small
     pool = np.zeros((0, d))
     while o.left > 1:
         q = min(q, o.left - 1)
@@ -66,11 +80,13 @@ def subspace(
             pool = orthogonal(rng, d, min(d, max(q, 64)))
         u, pool = pool[:q], pool[q:]
         was_single = o.is_single
-        h = radius(o, x, f, log_l)
+        h = max(radius(o, x, f, log_l), least)
         u = turned(o, x, u, h)
         values = yield from o.values(o.inside(x + h * u))
         v = np.where(np.isfinite(values), values - (f if np.isfinite(f) else 0.0), 0.0) / h
         norm = float(np.linalg.norm(v))
+        if norm == 0 and not least and o.left > DECADES:
+            least = yield from differing(o, x, f, u[0], h, reach)
         if norm == 0 or o.is_single != was_single:  # the differences were rounding errors
             continue
         g = v @ u
