@@ -33,6 +33,7 @@ from zotune.callbacks.records import (
 from zotune.callbacks.spool import Record
 from zotune.core import names
 from zotune.core.names import (
+    AGAIN,
     COMPLETE,
     DIVERGED,
     ERROR_TAG,
@@ -198,7 +199,7 @@ class Journal:
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
-        if again := repeated(reports):
+        if again := repeated(reports) + int(row.get(AGAIN, 0)):
             finite["repeated"] = float(again)
         if before is not None and before["step"] == step_of(row):
             finite |= before["final"]

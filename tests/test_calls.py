@@ -191,3 +191,21 @@ def test_a_function_declared_cheap_is_looked_at_beside_the_budget() -> None:
     monitored = run.rows[-1]["monitored"]
     assert monitored > 0
     assert len(counted.values) == run.nfev + monitored > BUDGET
+
+
+@pytest.mark.parametrize("bounds", [None, (0.5, 2.0)])
+def test_the_automatic_method_repeats_a_point_only_to_see_noise(bounds: Any) -> None:
+    counted = Counted()
+    told: dict[str, Any] = {} if bounds is None else {"bounds": bounds}
+    run = zotune.minimize(counted, [1.0] * 8, budget=300, array="numpy", **told)
+    assert len(counted.values) == run.nfev <= 300
+    assert 0 < counted.repeated == int(run.chosen["repeats"].partition(" ")[0]) < 12
+    assert run.best_loss == min(counted.values)
+
+
+def test_a_search_among_known_points_ends() -> None:
+    counted, width = Counted(), 2.0**-52
+    run = zotune.minimize(
+        counted, [1.0] * 2, budget=200, array="numpy", bounds=(1.0, 1.0 + width), scale=1.0
+    )
+    assert len(counted.values) == run.nfev <= 200

@@ -26,8 +26,8 @@ class Spending:
     monitored: int
     """Calls that monitored the loss and were not charged."""
     repeated: int
-    """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, and not
-    charged again, as far as reported; in the unit of ``count``."""
+    """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, as far as
+    reported, and evaluations that workers made again; in the unit of ``count``, not charged."""
     count: str = ""
     reserved: int = 0
     """Budget that trials may spend before their next report."""
@@ -75,7 +75,7 @@ class Spending:
         if self.before:
             said += f", after {self.before:,} by the launch that it continues"
         besides = [f"{self.monitored:,} to look at the loss"] if self.monitored else []
-        besides += [f"{self.repeated:,} repeated from a checkpoint"] if self.repeated else []
+        besides += [f"{self.repeated:,} repeated after failures"] if self.repeated else []
         return said + (f"; not charged: {' and '.join(besides)}" if besides else "")
 
 

@@ -17,7 +17,8 @@ The method is chosen from the dimension d, the budget and the first values:
   the budget compares the result with the start, which is returned unless the result is
   significantly better.
 
-Every value is charged, and the best point is never lost. A value of inf or NaN rejects the point.
+Every value is charged, and the best point is never lost. A known point is evaluated again only to
+see or to measure noise. A value of inf or NaN rejects the point.
 The constants were tuned on one half of the suites of ``zotune bench blackbox``.
 """
 
@@ -39,7 +40,7 @@ from zotune.descent.smoothing import smoothing
 from zotune.descent.subspace import subspace
 from zotune.descent.units import Units
 
-VERSION = 6
+VERSION = 7
 """Version of the sequence of points. Raise it with every change to that sequence: values recorded
 for one version cannot be replayed by another."""
 STARTS = 3
@@ -140,6 +141,9 @@ class Descent:
             self._points = next(self._stages) if values is None else self._stages.send(values)
         except (StopIteration, Spent):
             self._points = None
+        if many := self.oracle.repeated:
+            times = "1 evaluation" if many == 1 else f"{many} evaluations"
+            self.chosen["repeats"] = f"{times} of known points, to see whether f is noisy"
 
     def _run(self, x: Vector) -> Stage[None]:
         """The whole run: choose the method by the budget and the first values."""
@@ -148,7 +152,7 @@ class Descent:
         for _ in range(STARTS - 1):  # a simulator that fails now and then may do so here
             if np.isfinite(f) or not o.left:
                 break
-            f = yield from o.value(x)
+            f = yield from o.value(x, anew=True)
         reach = np.maximum(np.abs(x), self.scale or 1.0)
         self._origin = end = x
         blocks = o.left / (o.dim + 1)

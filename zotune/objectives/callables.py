@@ -273,7 +273,7 @@ def objective(
     batched: bool = False,
     L: float | None = None,
     optimum: float | None = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     start: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
@@ -292,7 +292,8 @@ def objective(
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the minimum of ``fn``, if known; rows then have the gap to it.
-        bounds: (low, high), numbers or vectors; all evaluated points are inside.
+        bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
+            inside.
         start: the start of runs, (d,); default: zero.
         failures: exceptions of these types are failed evaluations, like inf.
         metrics: {name: function of one vector}; evaluated without charge at the points of the curve

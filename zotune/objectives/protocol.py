@@ -49,8 +49,8 @@ class Objective:
     """Strong convexity."""
     minimum: float | None = None
     """The minimum f*."""
-    bounds: tuple[Any, Any] | None = None
-    """Lower and upper bounds of x, numbers or vectors."""
+    bounds: Any = None
+    """Lower and upper bounds of x, numbers or vectors, or SciPy's ``Bounds``."""
     failed = 0
     """Number of failed evaluations so far."""
     metrics: Mapping[str, Objective] = MappingProxyType({})

@@ -54,7 +54,7 @@ def minimize(
     *,
     budget: int,
     data: Any = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     target: float | None = None,
     ftol: float | None = None,
@@ -86,7 +86,8 @@ def minimize(
         budget: the budget, in evaluations, or in directions if ``count`` says so. The function is
             never called more often. Each replicate has its own: ``replicates=3`` spends three.
         data: passed to a plain function, as ``fn(x, data)``, or to a factory.
-        bounds: (low, high), numbers or vectors; all evaluated points are inside.
+        bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
+            inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
         target: stop once the best loss is at most this.
         ftol: stop once the best loss has not fallen by more than ``ftol`` max(1, |loss|) over
@@ -208,6 +209,7 @@ class Saving:
                 f"{config.count}, got {config.budget}; raise it, or give another checkpoint"
             )
         self.stop.restore(notes.get("stop", {}), state)
+        self.loop.repeated_before = notes.get("end", {}).get("repeated", 0)
         return state
 
     def save(self, state: State, stopped: str = "") -> None:

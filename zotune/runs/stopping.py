@@ -109,7 +109,8 @@ def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = ""
         stop: its stopping criteria.
         stopped: why it was stopped; empty if it was not.
     """
-    return end_at(loop.config, state, loop.status(state), loop.chosen(state), stop, stopped)
+    status, chosen = loop.status(state), loop.chosen(state)
+    return end_at(loop.config, state, status, chosen, stop, stopped, loop.repeated)
 
 
 def end_at(
@@ -119,14 +120,18 @@ def end_at(
     chosen: Mapping[str, str],
     stop: Stop | None = None,
     stopped: str = "",
+    repeated: int = 0,
 ) -> dict[str, Any]:
     """The same without a loop, for checkpoints that do not store it."""
     failed = _failed(state)
     return {
         "status": STOPPED if stopped and status == RUNNING else status,
-        "message": ending(config, state, status, stopped, failed=failed, chosen=chosen),
+        "message": ending(
+            config, state, status, stopped, failed=failed, repeated=repeated, chosen=chosen
+        ),
         "success": succeeded(state, status, stopped, stop or Stop(), failed),
         "failed": failed,
+        "repeated": repeated,
     }
 
 
@@ -146,9 +151,10 @@ def ending(
     stopped: str,
     *,
     failed: int,
+    repeated: int,
     chosen: Mapping[str, str],
 ) -> str:
-    """The message of a run: why it ended, failed evaluations, and noise."""
+    """The message of a run: why it ended, failed and repeated evaluations, and noise."""
     spent = state.ledger.evaluations
     said = [stopped or _end_of(config, state, status)]
     if failed:
@@ -156,6 +162,9 @@ def ending(
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
+    if repeated:
+        many = "1 evaluation was" if repeated == 1 else f"{repeated} evaluations were"
+        said.append(f"{many} repeated after a failure, beside the budget")
     if "noise" in chosen:
         said.append(f"the function is noisy: {chosen['noise']}")
     return "; ".join(said)
