@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -209,3 +212,63 @@ def test_a_search_among_known_points_ends() -> None:
         counted, [1.0] * 2, budget=200, array="numpy", bounds=(1.0, 1.0 + width), scale=1.0
     )
     assert len(counted.values) == run.nfev <= 200
+
+
+@pytest.mark.parametrize("told", [{}, {"q": 2}, {"q": 3, "difference": "central"}])
+def test_what_a_run_repeats_after_an_exception_is_counted_and_said(
+    tmp_path: Path, told: dict[str, Any]
+) -> None:
+    calls, broken = 0, [13, 30]
+
+    def simulator(x: np.ndarray) -> float:
+        nonlocal calls
+        calls += 1
+        if calls in broken:
+            raise OSError("no licence")
+        return float((x**2).sum())
+
+    again = partial(zotune.minimize, simulator, [1.0] * 4, budget=50, array="numpy", **told)
+    for _ in broken:
+        with pytest.raises(OSError, match="no licence"):
+            again(checkpoint=tmp_path / "run")
+    run = again(checkpoint=tmp_path / "run")
+    assert run.repeated >= len(broken)
+    assert calls == run.nfev + run.repeated
+    assert f"{run.repeated} evaluations were repeated after a failure" in run.message
+    assert again(checkpoint=tmp_path / "run").repeated == run.repeated
+    assert zotune.load_run(tmp_path / "run").repeated == run.repeated
+    assert calls == run.nfev + run.repeated
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import zotune
+
+def simulator(x: np.ndarray) -> float:
+    with open("calls", "ab", buffering=0) as file:
+        file.write(b".")
+        if file.tell() == 33:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return float((x**2).sum())
+
+run = zotune.minimize(simulator, [1.0] * 4, budget=50, checkpoint="run", **eval(sys.argv[1]))
+print(run.nfev, run.repeated)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", ["{}", "{'q': 2, 'difference': 'central'}"])
+def test_what_a_killed_run_repeats_is_counted(tmp_path: Path, told: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    for code in (-9, 0):
+        done = subprocess.run(
+            [sys.executable, str(script), told], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stderr
+    nfev, repeated = map(int, done.stdout.split())
+    assert len((tmp_path / "calls").read_bytes()) == nfev + repeated
+    assert 0 < repeated <= 33
+    assert nfev <= 50

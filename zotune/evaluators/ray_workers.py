@@ -130,6 +130,8 @@ class RayWorkers:
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
         """Numbers of workers that died, of this loop's evaluations made again, of states sent."""
+        self.on_calls: Callable[[int], None] | None = None
+        """Called with the number of evaluations that are given to a worker."""
         self._died_at_start = 0
         """Number of workers in a row that died before they had joined."""
         self._actor: Any = ray.remote(EvaluationActor)
@@ -206,6 +208,8 @@ class RayWorkers:
         else:
             assert parts.points is not None  # the automatic descent requests values at points
             points = [parts.points(part).cpu().numpy() for part in taken]
+        if self.on_calls is not None:
+            self.on_calls(sum(parts.size(part) for part in taken))
         worker.busy = worker.actor.evaluate.remote(news, taken, points)
         worker.parts, worker.began = taken, monotonic()
 

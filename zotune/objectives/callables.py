@@ -99,6 +99,8 @@ class CallableObjective(Objective):
 
     def values(self, points: Tensor) -> Tensor:
         """Call the user's function, which must return one number per point."""
+        if self.on_calls is not None and (self.batched or self.awaited):
+            self.on_calls(len(points))
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
         if self.awaited:
@@ -109,6 +111,8 @@ class CallableObjective(Objective):
 
     def _value(self, point: Tensor) -> float:
         """The value of the function; inf for a failed evaluation."""
+        if self.on_calls is not None:
+            self.on_calls(1)
         try:
             return _number(self._called(point))
         except self.failures as error:

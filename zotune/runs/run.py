@@ -55,8 +55,9 @@ class Run:
     failed: int = 0
     """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
     repeated: int = 0
-    """Number of evaluations that were made again because a worker ended or was slow, beside
-    ``nfev``: the function was called at most ``nfev + repeated`` times."""
+    """Number of evaluations that were made again, beside ``nfev``, because a worker ended or was
+    slow, or the run was continued from a checkpoint: the function was called at most ``nfev +
+    repeated`` times."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """For each ``auto`` setting, what was chosen and why."""
     provenance: Mapping[str, str] = field(default_factory=dict)
