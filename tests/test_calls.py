@@ -16,10 +16,13 @@ import pytest
 
 import zotune
 from zotune.blocksizes import BLOCK_SIZES
+from zotune.config import parse_config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
+from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.runs.sources import Source
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
@@ -272,3 +275,16 @@ def test_what_a_killed_run_repeats_is_counted(tmp_path: Path, told: str) -> None
     assert len((tmp_path / "calls").read_bytes()) == nfev + repeated
     assert 0 < repeated <= 33
     assert nfev <= 50
+
+
+@pytest.mark.parametrize("step", ["constant", "auto"])
+def test_a_run_that_joins_a_better_point_knows_its_value(step: str) -> None:
+    counted = Counted()
+    target = zotune.objective(counted, DIM, start=[1.0] * DIM, array="numpy")
+    told: dict[str, Any] = {"estimator": "avg", "q": 2, "budget": BUDGET, "update": "sgd"}
+    told |= {"step": step, "mu": 1e-4} | TOLD.get(step, {"eta": 0.02})
+    slow, quick = (Loop(parse_config(told | {"seed": seed}), target) for seed in (0, 1))
+    state, other = slow.advance(slow.init(), 10), quick.advance(quick.init(), 40)
+    before = counted.repeated
+    slow.advance(joined(slow, state, other), 30)
+    assert counted.repeated == before

@@ -8,7 +8,9 @@ from torch import Tensor
 from zotune.core.state import LaneState, State
 from zotune.loop import Loop
 from zotune.loop.auto import AutoLane
+from zotune.loop.checks import REPEATS
 from zotune.loop.lane import Lane
+from zotune.loop.recording import CENTER
 
 
 def joined(loop: Loop, state: State, other: State) -> State:
@@ -40,6 +42,9 @@ def _lane(lane: Lane | AutoLane, state: LaneState, points: Tensor, losses: Tenso
     if not bool(better.any()):
         return state
     lowest = losses < state.best_loss
+    kept = {name: state.memory[name] for name in (REPEATS,) if name in state.memory}
+    if lane.iterate.charges_looks and bool(better.all()):
+        kept[CENTER] = losses  # these values are known, and need not be bought again
     return lane.adopt(
         state.but(
             x=torch.where(better[:, None], points, state.x),
@@ -47,6 +52,6 @@ def _lane(lane: Lane | AutoLane, state: LaneState, points: Tensor, losses: Tenso
             best_x=torch.where(lowest[:, None], points, state.best_x),
             best_loss=torch.where(lowest, losses, state.best_loss),
             slots={},
-            memory={},
+            memory=kept,
         )
     )
