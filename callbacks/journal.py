@@ -37,6 +37,7 @@ from zotune.callbacks.spool import Record
 from zotune.core import names
 from zotune.core.aim import Aim
 from zotune.core.names import (
+    AGAIN,
     COMPLETE,
     DIVERGED,
     ERROR_TAG,
@@ -268,7 +269,11 @@ class Journal:
         if not ours and value is not None and math.isfinite(value):
             finite[self._aim.metric] = value  # also if the last row does not have it
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
-        if again := repeated(reports) + self._before.get(trial.trial_id, 0):
+        if (
+            again := repeated(reports)
+            + self._before.get(trial.trial_id, 0)
+            + int(row.get(AGAIN, 0))
+        ):
             finite["repeated"] = float(again)
         if before is not None and before["step"] == step_of(row):
             finite |= before["final"]

@@ -10,7 +10,15 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
-from zotune.core.names import CHARGED, CHARGED_BEFORE, GAMMA_KEY, LOOKED, MINIMUM_KEY, NOW_TAG
+from zotune.core.names import (
+    AGAIN,
+    CHARGED,
+    CHARGED_BEFORE,
+    GAMMA_KEY,
+    LOOKED,
+    MINIMUM_KEY,
+    NOW_TAG,
+)
 from zotune.core.settings import flat, label
 
 if TYPE_CHECKING:
@@ -56,6 +64,7 @@ NOT_OF_THE_STUDY = {
     CHARGED,
     CHARGED_BEFORE,
     LOOKED,
+    AGAIN,
 }
 Point = tuple[int, dict[str, float]]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,13 @@ import pytest
 
 import zotune
 from zotune.blocksizes import BLOCK_SIZES
+from zotune.config import parse_config
 from zotune.core.differences import DIFFERENCES
 from zotune.directions import DIRECTIONS
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
+from zotune.loop import Loop
+from zotune.loop.joining import joined
 from zotune.runs.sources import Source
 from zotune.steps import STEPS
 from zotune.updates import UPDATES
@@ -192,3 +198,94 @@ def test_a_function_declared_cheap_is_looked_at_beside_the_budget() -> None:
     monitored = run.rows[-1]["monitored"]
     assert monitored > 0
     assert len(counted.values) == run.nfev + monitored > BUDGET
+
+
+@pytest.mark.parametrize("bounds", [None, (0.5, 2.0)])
+def test_the_automatic_method_repeats_a_point_only_to_see_noise(bounds: Any) -> None:
+    counted = Counted()
+    told: dict[str, Any] = {} if bounds is None else {"bounds": bounds}
+    run = zotune.minimize(counted, [1.0] * 8, budget=300, array="numpy", **told)
+    assert len(counted.values) == run.nfev <= 300
+    assert 0 < counted.repeated == int(run.chosen["repeats"].partition(" ")[0]) < 12
+    assert run.best_loss == min(counted.values)
+
+
+def test_a_search_among_known_points_ends() -> None:
+    counted, width = Counted(), 2.0**-52
+    run = zotune.minimize(
+        counted, [1.0] * 2, budget=200, array="numpy", bounds=(1.0, 1.0 + width), scale=1.0
+    )
+    assert len(counted.values) == run.nfev <= 200
+
+
+@pytest.mark.parametrize("told", [{}, {"q": 2}, {"q": 3, "difference": "central"}])
+def test_what_a_run_repeats_after_an_exception_is_counted_and_said(
+    tmp_path: Path, told: dict[str, Any]
+) -> None:
+    calls, broken = 0, [13, 30]
+
+    def simulator(x: np.ndarray) -> float:
+        nonlocal calls
+        calls += 1
+        if calls in broken:
+            raise OSError("no licence")
+        return float((x**2).sum())
+
+    again = partial(zotune.minimize, simulator, [1.0] * 4, budget=50, array="numpy", **told)
+    for _ in broken:
+        with pytest.raises(OSError, match="no licence"):
+            again(checkpoint=tmp_path / "run")
+    run = again(checkpoint=tmp_path / "run")
+    assert run.repeated >= len(broken)
+    assert calls == run.nfev + run.repeated
+    assert f"{run.repeated} evaluations were repeated after a failure" in run.message
+    assert again(checkpoint=tmp_path / "run").repeated == run.repeated
+    assert zotune.load_run(tmp_path / "run").repeated == run.repeated
+    assert calls == run.nfev + run.repeated
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import zotune
+
+def simulator(x: np.ndarray) -> float:
+    with open("calls", "ab", buffering=0) as file:
+        file.write(b".")
+        if file.tell() == 33:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return float((x**2).sum())
+
+run = zotune.minimize(simulator, [1.0] * 4, budget=50, checkpoint="run", **eval(sys.argv[1]))
+print(run.nfev, run.repeated)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", ["{}", "{'q': 2, 'difference': 'central'}"])
+def test_what_a_killed_run_repeats_is_counted(tmp_path: Path, told: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    for code in (-9, 0):
+        done = subprocess.run(
+            [sys.executable, str(script), told], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stderr
+    nfev, repeated = map(int, done.stdout.split())
+    assert len((tmp_path / "calls").read_bytes()) == nfev + repeated
+    assert 0 < repeated <= 33
+    assert nfev <= 50
+
+
+@pytest.mark.parametrize("step", ["constant", "auto"])
+def test_a_run_that_joins_a_better_point_knows_its_value(step: str) -> None:
+    counted = Counted()
+    target = zotune.objective(counted, DIM, start=[1.0] * DIM, array="numpy")
+    told: dict[str, Any] = {"estimator": "avg", "q": 2, "budget": BUDGET, "update": "sgd"}
+    told |= {"step": step, "mu": 1e-4} | TOLD.get(step, {"eta": 0.02})
+    slow, quick = (Loop(parse_config(told | {"seed": seed}), target) for seed in (0, 1))
+    state, other = slow.advance(slow.init(), 10), quick.advance(quick.init(), 40)
+    before = counted.repeated
+    slow.advance(joined(slow, state, other), 30)
+    assert counted.repeated == before

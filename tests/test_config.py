@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from scipy.optimize import Bounds
 
+import zotune
 from zotune.config import parse_config
 from zotune.errors import ConfigError
 
@@ -59,3 +63,16 @@ def test_a_configuration_does_not_change() -> None:
 def test_a_number_is_neither_a_word_nor_a_yes(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"{key} must be a number, got {value!r}"):
         parse_config({"budget": 10, key: value})
+
+
+@pytest.mark.parametrize("sides", [(0.5, 2.0), ([0.5, -1.0], [2.0, np.inf])])
+def test_bounds_of_scipy_are_the_same_as_two_sides(sides: Any) -> None:
+    def f(x: np.ndarray) -> float:
+        return float((x**2).sum())
+
+    bounds = Bounds(*sides)
+    runs = [zotune.minimize(f, [1.0, 1.0], budget=40, bounds=each) for each in (bounds, sides)]
+    assert torch.equal(runs[0].x, runs[1].x)
+    assert float(runs[0].best_x[0]) == 0.5
+    asked = zotune.Minimizer([1.0, 1.0], budget=40, bounds=bounds, q=2)
+    assert (np.asarray(asked.ask()) >= bounds.lb).all()

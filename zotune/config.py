@@ -226,6 +226,14 @@ class Config(BaseModel):
             raise ValueError(f"{self.named_update.no_theory}; give step='constant' with eta")
         return self
 
+    @field_validator("bounds", mode="before")
+    @classmethod
+    def _bounds_of_scipy(cls, value: Any) -> Any:
+        """SciPy's ``Bounds`` has the two sides as ``lb`` and ``ub``."""
+        if not (hasattr(value, "lb") and hasattr(value, "ub")):
+            return value
+        return np.asarray(value.lb).tolist(), np.asarray(value.ub).tolist()
+
     @field_validator("bounds")
     @classmethod
     def _bounds_leave_room(cls, value: Any) -> Any:
@@ -390,6 +398,10 @@ _ELSEWHERE |= {
     "args": "; with data=…, the function is called fn(x, data)",
     "options": "; give each option by its own name, such as budget=…",
     "constraints": "; there are bounds=… only: add a penalty to the function for others",
+    "integers": "; all coordinates are real numbers: round them in the function, with mu=1",
+    "starts": "; a run has one start (x0): run from each with a share of the budget, and compare",
+    "evaluated": "; values that are known already are not taken: give the best of them as x0",
+    "residuals": "; the function returns one number: return the sum of squares",
     "restarts": "; a run that has converged restarts by itself until the budget is spent",
     "jac": "; no gradient is used: with one, SciPy's or torch's own optimizers are better",
 }

@@ -77,5 +77,5 @@ def test_every_configuration_races_to_the_final_where_curvature_is_probed_first(
     assert spent[-2] >= rungs.rungs[-1]  # who met it in the final
     assert sum(spent) <= case.total
     auto = list(done.racers.values())[-1]
-    assert auto.loop.config.chooses
+    assert auto.loop.config.method == "auto"
     assert auto.position >= rungs.rungs[-1]

@@ -252,7 +252,7 @@ def test_the_summary_counts_what_became_of_trials_and_names_the_best() -> None:
     assert (
         "Spent 27 directions in all, by 3 trials, which took 30 evaluations; "
         "not charged: 4 evaluations to look at the loss and "
-        "9 directions repeated from a checkpoint." in note
+        "9 directions repeated after failures." in note
     )
     assert "1 failed, 1 finished, 1 killed" in note
     assert "Lowest loss: **align q=1** with 2" in note  # of those that did not fail

@@ -33,6 +33,19 @@ def counted(x: Tensor, folder: Path) -> float:
     return valley(x)
 
 
+def called(x: Tensor, folder: Path) -> float:
+    """Leaves a byte for every call, in whichever process."""
+    with (folder / "calls").open("ab", buffering=0) as file:
+        file.write(b".")
+    return valley(x)
+
+
+def dying_and_called(x: Tensor, folder: Path) -> float:
+    """Leaves a byte for every call, and ends its process once."""
+    called(x, folder)
+    return dying(x, folder)
+
+
 def dying(x: Tensor, folder: Path) -> float:
     """Ends its process the first time that it is far from the start."""
     if abs(float(x[0]) + 1.2) > 1e-4 and once(folder / "died"):
@@ -45,6 +58,14 @@ def hanging(x: Tensor, folder: Path) -> float:
     if abs(float(x[0]) + 1.2) > 1e-4 and once(folder / "hung"):
         while not (folder / "over").exists():
             sleep(0.05)
+    return valley(x)
+
+
+def slow_once(x: Tensor, folder: Path) -> float:
+    """Leaves a byte for every call, and takes far longer than usual once."""
+    called(x, folder)
+    if abs(float(x[0]) + 1.2) > 1e-4 and once(folder / "slow"):
+        sleep(3)
     return valley(x)
 
 

@@ -126,7 +126,7 @@ def test_late_parts_are_dealt_again_once_and_found_parts_not_at_all() -> None:
     assert deal.patience(flying, 1.0) == 3.0
     deal.deal_again(flying, 5.0)
     assert deal.take() == [0]
-    assert deal.repeated == 1
+    assert deal.repeated == [0]
     assert deal.patience(flying[:1], 5.0) is None
     deal.add([1], [(torch.ones(1).numpy(), {})], 1.0)
     deal.give_back([1, 2])

@@ -95,16 +95,51 @@ def test_a_killed_worker_is_replaced_and_nothing_is_charged_twice(
     assert run.state.ledger == undisturbed.state.ledger
 
 
+def test_what_a_killed_worker_repeats_is_counted_and_said(shared_ray: None, tmp_path: Path) -> None:
+    run = minimized(objectives.dying_and_called, tmp_path)
+    calls = len((tmp_path / "calls").read_bytes())
+    assert run.nfev < calls <= run.nfev + run.repeated
+    assert "repeated after a failure, beside the budget" in run.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"q": 2}, {"difference": "central", "q": 3}])
+def test_workers_call_a_function_no_more_often_than_the_budget_says(
+    shared_ray: None, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    told = {"data": tmp_path, "workers": 2, "worker": SMALL, "progress": False}
+    run = zotune.minimize(objectives.called, START, budget=45, **told, **settings)
+    assert len((tmp_path / "calls").read_bytes()) == run.nfev <= 45
+    assert run.repeated == 0
+
+
 @pytest.mark.slow
 def test_the_parts_of_a_straggler_are_dealt_again_and_the_first_answer_counts(
-    shared_ray: None, tmp_path: Path, undisturbed: zotune.Run, monkeypatch: pytest.MonkeyPatch
+    shared_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dealing, "LEAST", 0.05)
-    run = minimized(objectives.hanging, tmp_path)
+    cheap, fn = (
+        zotune.objective(valley, 3, cheap=True),
+        partial(objectives.hanging, folder=tmp_path),
+    )
+    alone = minimize(cheap, START, progress=False, **SETTINGS)
+    told = SETTINGS | {"workers": 2, "worker": SMALL, "progress": False}
+    run = minimize(zotune.objective(fn, 3, cheap=True), START, **told)
     assert (tmp_path / "hung").exists()
     (tmp_path / "over").touch()
-    assert torch.equal(run.x, undisturbed.x)
-    assert run.state.ledger == undisturbed.state.ledger
+    assert torch.equal(run.x, alone.x)
+    assert run.state.ledger == alone.state.ledger
+    assert run.repeated > 0
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_straggler_are_waited_for_unless_calls_are_cheap(
+    shared_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dealing, "LEAST", 0.05)
+    run = minimized(objectives.slow_once, tmp_path)
+    assert len((tmp_path / "calls").read_bytes()) == run.nfev
+    assert run.repeated == 0
 
 
 @pytest.mark.slow

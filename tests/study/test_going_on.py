@@ -220,7 +220,7 @@ def test_the_winner_of_a_race_that_chooses_everything_goes_on_so_whatever_the_st
     winner = zotune.minimize(raced.config["problem"], budget=60)
     alone = only_best(raced, winner, 200)
     (point,) = alone.trials
-    assert alone.configuration(point).chooses
+    assert alone.configuration(point).method == "auto"
     with pytest.raises(ConfigError, match=r"needs --budget, more than the 60 .* got 50"):
         only_best(raced, winner, 50)
 

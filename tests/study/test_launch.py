@@ -125,7 +125,7 @@ def test_a_launch_of_format_2_has_the_defaults_of_then(
         with old_launch("mine", tmp_path, launch.id) as again:
             config = again.study.configuration({})
         assert config.count == "directions"
-        assert config.chooses == (not fixed)
+        assert (config.method == "auto") == (not fixed)
         if fixed:
             asked = {key: getattr(config, key) for key in CHOICES_2}
             assert asked == {**CHOICES_2, **fixed}

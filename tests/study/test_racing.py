@@ -258,13 +258,13 @@ def test_the_winner_goes_on_from_the_best_point_of_all_with_what_it_has_spent_it
 )
 def test_configurations_race_alone_where_auto_cannot_join(changes: dict[str, Any]) -> None:
     study = plain_study(**RACE | changes)
-    assert not any(study.configuration(point).chooses for point in study.trials)
+    assert not any(study.configuration(point).method == "auto" for point in study.trials)
     assert plan_of_race(study).auto is None
 
 
 def test_auto_joins_a_race_on_mini_batches() -> None:
     study = plain_study(**RACE | {"problem": {"name": "stochastic-logistic", "dim": 12}})
-    assert study.configuration(study.trials[-1]).chooses
+    assert study.configuration(study.trials[-1]).method == "auto"
 
 
 def test_auto_wins_the_final_unless_a_configuration_is_twice_as_far_below_the_start() -> None:
@@ -277,7 +277,7 @@ def test_auto_wins_the_final_unless_a_configuration_is_twice_as_far_below_the_st
 def test_auto_joins_a_race_with_the_budget_that_a_winner_has_at_least() -> None:
     study = plain_study(**RACE)
     config = study.configuration(study.trials[-1])
-    assert config.chooses
+    assert config.method == "auto"
     assert config.budget == plan_of_race(study).auto
 
 

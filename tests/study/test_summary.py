@@ -100,7 +100,7 @@ def test_what_all_trials_spent_is_told_with_what_was_only_looked_at_and_made_aga
     assert found.spent == (
         "spent 210 directions in all, by 2 trials, which took 216 evaluations; "
         "not charged: 18 evaluations to look at the loss and "
-        "30 directions repeated from a checkpoint"
+        "30 directions repeated after failures"
     )
 
 

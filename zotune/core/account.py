@@ -37,6 +37,8 @@ class Entry:
     """Whether the reservation ends before the next report because no more budget was left."""
     repeated: int = 0
     monitored: int = 0
+    again: int = 0
+    """Evaluations that its workers have made again."""
     begun: bool = False
     rungs: dict[int, float] = field(default_factory=dict)
     """The loss at each rung of a race."""
@@ -54,7 +56,7 @@ class Entry:
         """Whether the trial has passed a position on its way to ``high``."""
         return self.begun and self.low <= position <= self.high
 
-    def report(self, start: int, end: int, monitored: int) -> None:
+    def report(self, start: int, end: int, monitored: int, again: int = 0) -> None:
         """Charge the part between two positions that is new; count the rest as repeated."""
         if not self.knows(start):
             self.low = self.high = start
@@ -65,6 +67,7 @@ class Entry:
         if new:  # else it was resumed at an earlier position and may have used its reservation
             self.reserved = 0
         self.monitored = max(self.monitored, monitored)
+        self.again = max(self.again, again)
         self.begun = True
 
 
@@ -107,7 +110,7 @@ class Account:
             charged=self.charged,
             evaluations=0,
             monitored=sum(entry.monitored for entry in entries),
-            repeated=sum(entry.repeated for entry in entries),
+            repeated=sum(entry.repeated + entry.again for entry in entries),
             reserved=sum(entry.reserved for entry in entries),
             before=self.before,
             total=self.limit,
@@ -156,9 +159,10 @@ class Account:
         self._record({"trial": trial, "upto": upto, "last": last})
         return True
 
-    def report(self, trial: str, start: int, end: int, monitored: int = 0) -> None:
+    def report(self, trial: str, start: int, end: int, monitored: int = 0, again: int = 0) -> None:
         """Charge a trial for the budget between two positions."""
-        self._record({"trial": trial, "from": start, "to": end, "monitored": monitored})
+        told = {"from": start, "to": end, "monitored": monitored}
+        self._record({"trial": trial, **told} | ({"again": again} if again else {}))
 
     def move(self, trial: str, position: int) -> None:
         """Record that a trial continues from the checkpoint of another one."""
@@ -202,7 +206,7 @@ class Account:
             entry.reserved = max(entry.reserved, event["upto"] - entry.high)
             entry.last = event["last"]
         if "to" in event:
-            entry.report(event["from"], event["to"], event["monitored"])
+            entry.report(event["from"], event["to"], event["monitored"], event.get("again", 0))
         if "at" in event:
             entry.low = entry.high = event["at"]
         if "ended" in event:

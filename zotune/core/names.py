@@ -32,6 +32,8 @@ BEST_POINT_FILE = "best-point.safetensors"
 CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
 """Row keys, totals over all replicates: spent budget now, and at the start of this report's part;
 number of uncharged evaluations."""
+AGAIN = "again"
+"""Row key: number of evaluations that the trial's workers have made again."""
 CURVE_KEY = "_zotune_curve"
 """Private row key of the curve points, which callbacks remove from the row."""
 ROW_KEYS = frozenset(
@@ -68,6 +70,7 @@ ROW_KEYS = frozenset(
         CHARGED,
         CHARGED_BEFORE,
         LOOKED,
+        AGAIN,
     ]
 )
 """Columns of a result row, which are not allowed as names of user metrics."""

@@ -26,8 +26,8 @@ class Spending:
     monitored: int
     """Evaluations that monitored the loss and were not charged."""
     repeated: int
-    """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, and not
-    charged again, as far as reported; in the unit of ``count``."""
+    """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, as far as
+    reported, and evaluations that workers made again; in the unit of ``count``, not charged."""
     count: str = ""
     reserved: int = 0
     """Budget that trials may spend before their next report."""
@@ -80,7 +80,7 @@ class Spending:
             besides.append(f"{looks} to look at the loss")
         if self.repeated:
             unit = self.count or "of the budget"
-            besides.append(f"{self.repeated:,} {unit} repeated from a checkpoint")
+            besides.append(f"{self.repeated:,} {unit} repeated after failures")
         return said + (f"; not charged: {' and '.join(besides)}" if besides else "")
 
 

@@ -22,6 +22,8 @@ class Evaluator(Protocol):
 
     in_process: bool
     """Whether everything is evaluated synchronously in this process; lanes may then fuse steps."""
+    repeated: int
+    """Number of charged evaluations that were made again, and are not charged twice."""
 
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
         """Run a lane's program, called with a state or without arguments; return its result.

@@ -56,8 +56,8 @@ class Deal:
         self.found: dict[int, Sent] = {}
         self._waiting = deque(range(count))
         self._again: set[int] = set()
-        self.repeated = 0
-        """Number of parts that were given to a second worker."""
+        self.repeated: list[int] = []
+        """Parts that were given to a worker again, because another one ended or was slow."""
         self._deaths = dict.fromkeys(range(count), 0)
 
     @property
@@ -74,7 +74,7 @@ class Deal:
         else:
             many = min(many, 1)
         taken = [self._waiting.popleft() for _ in range(many)]
-        self.repeated += sum(part in self._again for part in taken)
+        self.repeated += [part for part in taken if part in self._again]
         return taken
 
     def patience(self, flying: Flying, now: float) -> float | None:
@@ -107,10 +107,10 @@ class Deal:
             self.found.setdefault(part, answer)
         return bool(new)
 
-    def give_back(self, parts: Sequence[int]) -> None:
-        """Put the parts of a worker that has failed back into the queue."""
+    def give_back(self, parts: Sequence[int], *, begun: bool = True) -> None:
+        """Put the parts of a worker that has failed back; ``begun``: it may have evaluated them."""
         missing = [part for part in parts if part not in self.found]
-        self._again |= set(missing)
+        self._again |= set(missing) if begun else set()
         self._waiting.extendleft(part for part in missing[::-1] if part not in self._waiting)
 
     def blame(self, parts: Sequence[int]) -> int:

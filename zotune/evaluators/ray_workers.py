@@ -1,10 +1,11 @@
 """Ray workers that share the evaluations of a run and exchange scalars with it.
 
 Each worker has its own objective. If directions have addresses, workers replicate the run (see
-``following``); points are sent only for methods that yield points, which cannot be derived from an
-address. Idle workers get the next parts of a request. A worker that dies is replaced, and a part
-that takes far longer than others is also given to an idle worker; the first answer counts. Only the
-run itself charges the budget, so that repeated evaluations are not charged again.
+``following``); points are sent only for methods that yield points, which cannot be derived from
+an address. Idle workers get the next parts of a request. A worker that dies is replaced, and its
+parts are evaluated again. A part that takes far longer than others is also given to an idle worker,
+and the first answer counts, but only if the function may be called beside the budget. Only the run
+itself charges the budget; repeated evaluations are counted apart.
 """
 
 from __future__ import annotations
@@ -128,7 +129,9 @@ class RayWorkers:
         """The loop whose requests are answered; set by ``attend``."""
         self.pace = Pace()
         self.deaths = self.repeated = self.rejoined = 0
-        """Numbers of workers that died, of parts given to a second worker, of states sent."""
+        """Numbers of workers that died, of this loop's evaluations made again, of states sent."""
+        self.on_calls: Callable[[int], None] | None = None
+        """Called with the number of evaluations that are given to a worker."""
         self._died_at_start = 0
         """Number of workers in a row that died before they had joined."""
         self._actor: Any = ray.remote(EvaluationActor)
@@ -147,6 +150,7 @@ class RayWorkers:
 
         self._loop, self._make = loop, ray.put(make)
         self._history = None if loop.method.replays else History(loop)
+        self.repeated = 0
         for worker in self.workers:
             self._joining(worker)
 
@@ -187,7 +191,8 @@ class RayWorkers:
                 if worker.busy is None and (taken := deal.take()):
                     self._ask(worker, parts, taken)
             self._wait(deal)
-        self.repeated += deal.repeated
+        if request.charged:
+            self.repeated += sum(parts.size(part) for part in deal.repeated)
         device = self._loop.iterate.device
         answer = parts.join([arrived(*deal.found[at], device) for at in range(parts.count)])
         if self._history is not None:
@@ -203,6 +208,8 @@ class RayWorkers:
         else:
             assert parts.points is not None  # such methods request values at points
             points = [parts.points(part).cpu().numpy() for part in taken]
+        if self.on_calls is not None:
+            self.on_calls(sum(parts.size(part) for part in taken))
         worker.busy = worker.actor.evaluate.remote(news, taken, points)
         worker.parts, worker.began = taken, monotonic()
 
@@ -212,7 +219,9 @@ class RayWorkers:
 
         calls = {worker.busy: worker for worker in self.workers if worker.busy is not None}
         flying = [(worker.began, worker.parts) for worker in calls.values() if worker.parts]
-        ready, _ = ray.wait(list(calls), num_returns=1, timeout=deal.patience(flying, monotonic()))
+        once = self._loop.iterate.charges_looks  # a licence or a bill may be paid for every call
+        patience = None if once else deal.patience(flying, monotonic())
+        ready, _ = ray.wait(list(calls), num_returns=1, timeout=patience)
         if not ready:
             deal.deal_again(flying, monotonic())
         for call in ready:
@@ -244,7 +253,7 @@ class RayWorkers:
                     "install the same versions of zotune and torch on all machines"
                 )
             worker.position = NOWHERE
-            deal.give_back(parts)
+            deal.give_back(parts, begun=False)
         else:
             self._take(worker, reply, parts, deal)
 

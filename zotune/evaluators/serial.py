@@ -24,6 +24,7 @@ class Serial:
     """Evaluates every request here."""
 
     in_process = True
+    repeated = 0
 
     def run(self, program: Callable[..., Program[Result]], *arguments: Any) -> Result:
         """Run a program; return its result."""

@@ -45,6 +45,10 @@ class Parts:
     join: Callable[[Sequence[Answer]], Answer]
     points: Callable[[int], Tensor] | None = None
 
+    def size(self, part: int) -> int:
+        """Number of evaluations of a part."""
+        return 1 if self.points is None else len(self.points(part))
+
 
 def cut(rows: Sequence[int], columns: int, size: int) -> list[Region]:
     """Split into parts of whole replicates, or of ``size`` points if a replicate has more."""

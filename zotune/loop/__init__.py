@@ -57,6 +57,8 @@ class Loop:
         )
         self.iterate, self.grid = whole, self.lanes[0].grid
         self.minimum, self.gamma = whole.minimum, whole.gamma
+        self.repeated_before = 0
+        """Evaluations that were made again before this loop, by a run that it continues."""
 
     def answer_with(self, evaluator: Evaluator) -> None:
         """Use another evaluator from now on."""
@@ -124,6 +126,11 @@ class Loop:
     def looked(self, state: State) -> int:
         """Number of uncharged evaluations of the loss, over all replicates."""
         return sum(one.ledger.monitored * lane.config.replicates for lane, one in self._each(state))
+
+    @property
+    def repeated(self) -> int:
+        """Number of evaluations made again after a failure, beside those that are charged."""
+        return self.repeated_before + self.lanes[0].evaluator.repeated
 
     def limit_to(self, together: int | None) -> None:
         """Limit the total over all replicates; None: each replicate runs to its budget."""

@@ -39,11 +39,13 @@ def _lane(lane: ProgramLane, state: LaneState, points: Tensor, losses: Tensor) -
     if not bool(better.any()):
         return state
     lowest = losses < state.best_loss
+    knows = lane.iterate.charges_looks and bool(better.all())
     return lane.adopt(
         state.without_memory().but(
             x=torch.where(better[:, None], points, state.x),
             loss=torch.where(better, losses, state.loss),
             best_x=torch.where(lowest[:, None], points, state.best_x),
             best_loss=torch.where(lowest, losses, state.best_loss),
+            center=losses if knows else None,  # a known value need not be bought again
         )
     )

@@ -17,7 +17,8 @@ The method is chosen from the dimension d, the budget and the first values:
   the budget compares the result with the start, which is returned unless the result is
   significantly better.
 
-Every value is charged, and the best point is never lost. A value of inf or NaN rejects the point.
+Every value is charged, and the best point is never lost. A known point is evaluated again only to
+see or to measure noise. A value of inf or NaN rejects the point.
 The constants were tuned on one half of the suites of ``zotune bench blackbox``.
 """
 

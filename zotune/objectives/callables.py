@@ -127,6 +127,8 @@ class CallableObjective(Objective):
 
     def values(self, points: Tensor) -> Tensor:
         """Call the user's function, which must return one number per point."""
+        if self.on_calls is not None and (self.batched or self.awaited):
+            self.on_calls(len(points))
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
         if self.awaited:
@@ -137,6 +139,8 @@ class CallableObjective(Objective):
 
     def _value(self, point: Tensor) -> float:
         """The value of the function; inf for a failed evaluation."""
+        if self.on_calls is not None:
+            self.on_calls(1)
         try:
             return _number(self._called(point))
         except self.failures as error:
@@ -305,7 +309,7 @@ def objective(
     batched: bool = False,
     L: float | None = None,
     optimum: float | None = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     start: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     metrics: Mapping[str, Callable[[Tensor], Any]] | None = None,
@@ -326,7 +330,8 @@ def objective(
         batched: whether ``fn`` takes many points at once, which is faster.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the minimum of ``fn``, if known; rows then have the gap to it.
-        bounds: (low, high), numbers or vectors; all evaluated points are inside.
+        bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
+            inside.
         start: the start of runs, (d,); default: zero.
         failures: exceptions of these types are failed evaluations, like inf.
         metrics: {name: function of one vector}; evaluated without charge at the points of the curve

@@ -49,10 +49,12 @@ class Objective:
     """Strong convexity."""
     minimum: float | None = None
     """The minimum f*."""
-    bounds: tuple[Any, Any] | None = None
-    """Lower and upper bounds of x, numbers or vectors."""
+    bounds: Any = None
+    """Lower and upper bounds of x, numbers or vectors, or SciPy's ``Bounds``."""
     failed = 0
     """Number of failed evaluations so far."""
+    on_calls: Callable[[int], None] | None = None
+    """Called with the number of points before a person's function is called for them."""
     metrics: Mapping[str, Objective] = MappingProxyType({})
     """Further functions of x for curves and rows, by name; not charged."""
 

@@ -16,7 +16,7 @@ from zotune._lazy import LazyModule
 from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
-from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
+from zotune.core.names import AGAIN, FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.settings import label, place, setting
 from zotune.core.spending import repeated
 from zotune.errors import CheckpointError, ConfigError
@@ -109,7 +109,8 @@ def _from_result(
     status = str(metrics.get("status", FAILED))
     if status == RUNNING:
         status = INTERRUPTED if outcome.interrupted else STOPPED_EARLY
-    row = _values(metrics) | {"repeated": _repeated(metrics, Path(result.path))}
+    again = _repeated(metrics, Path(result.path)) + int(metrics.get(AGAIN, 0))
+    row = _values(metrics) | {"repeated": again}
     shown = [*keys, *(["replicate"] if config.get("replicate") else [])]
     trial_id = str(metrics.get("trial_id") or folder.rsplit("_", 2)[0])
 

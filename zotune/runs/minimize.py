@@ -30,6 +30,7 @@ from zotune.objectives import (
 )
 from zotune.runs.bar import Bar
 from zotune.runs.checkpoint import load_loop, save_loop
+from zotune.runs.meter import Meter
 from zotune.runs.run import Run, run_of
 from zotune.runs.sources import (
     Factory,
@@ -54,7 +55,7 @@ def minimize(
     *,
     budget: int,
     data: Any = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
     target: float | None = None,
     ftol: float | None = None,
@@ -70,7 +71,7 @@ def minimize(
 ) -> Run:
     """Minimise a function using only its values, within a budget of evaluations.
 
-    By default the method is chosen automatically (see ``zotune.descent``): for a deterministic
+    By default the method is chosen automatically (see ``zotune list methods``): for a deterministic
     function the result is never above the start, and a value of inf or NaN rejects the point. If a
     setting of the method is given (estimator, q, update, step, eta, L, mu, …; see ``zotune list``),
     the iteration is x ← x − η U c(v, U) instead, where v are the differences along the q directions
@@ -86,7 +87,8 @@ def minimize(
         budget: the budget, in evaluations, or in directions if ``count`` says so. The function is
             never called more often. Each replicate has its own: ``replicates=3`` spends three.
         data: passed to a plain function, as ``fn(x, data)``, or to a factory.
-        bounds: (low, high), numbers or vectors; all evaluated points are inside.
+        bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
+            inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
         target: stop once the best loss is at most this.
         ftol: stop once the best loss has not fallen by more than ``ftol`` times the larger of
@@ -190,10 +192,14 @@ class Saving:
     path: Path | None
     about: Mapping[str, str]
     stop: Stop
+    meter: Meter | None = None
+    """Counts the calls of the function, if each is charged."""
 
     def begin(self) -> State:
         """The state to continue from: the saved one, if it is of the same run, else the start."""
         if self.path is None or not self.path.is_file():
+            if self.meter is not None:
+                self.meter.begin(None, 0)
             state = self.loop.init()
             self.save(state)
             return state
@@ -206,11 +212,16 @@ class Saving:
                 f"{config.count}, got {config.budget}; raise it, or give another checkpoint"
             )
         self.stop.restore(notes.get("stop", {}), state)
+        self.loop.repeated_before = repeated = notes.get("end", {}).get("repeated", 0)
+        if self.meter is not None:
+            self.meter.begin(state, repeated)
         return state
 
     def save(self, state: State, stopped: str = "") -> None:
         """Write a state, and why the run was stopped there."""
         if self.path is not None:
+            if self.meter is not None:
+                self.meter.tell(state)
             end = end_of(self.loop, state, self.stop, stopped)
             save_loop(self.loop, state, self.path, **self.about, stop=self.stop.notes(), end=end)
 
@@ -236,7 +247,20 @@ def finish(
             f"checkpoint must be a file, got the folder {checkpoint}; give a file in it"
         )
     stop = stop or Stop()
-    saving = Saving(loop, None if checkpoint is None else Path(checkpoint), about or {}, stop)
+    path = None if checkpoint is None else Path(checkpoint)
+    meter = Meter(loop, path) if path is not None and loop.iterate.charges_looks else None
+    try:
+        return _finished(Saving(loop, path, about or {}, stop, meter), on_report, bar)
+    finally:
+        if meter is not None:
+            meter.close()
+
+
+def _finished(
+    saving: Saving, on_report: Callable[[dict[str, Any]], None] | None, bar: Bar | None
+) -> Run:
+    """Run a loop to its end; ``saving`` saves its states."""
+    loop, stop = saving.loop, saving.stop
     state = saving.begin()
     loop.watch(StepWatcher(loop, bar, None if saving.path is None else saving.save_newest))
     stopped = _reason(loop, state, stop)

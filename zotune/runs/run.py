@@ -56,6 +56,10 @@ class Run:
     evaluations failed, or if the run continues or was ended by ``seconds``."""
     failed: int = 0
     """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
+    repeated: int = 0
+    """Number of evaluations that were made again, beside ``nfev``, because a worker ended or was
+    slow, or the run was continued from a checkpoint: the function was called at most ``nfev +
+    repeated`` times."""
     chosen: Mapping[str, Choice] = field(default_factory=dict)
     """For each ``auto`` setting, what was chosen and why: ``.value``, ``.reason``."""
     provenance: Mapping[str, str] = field(default_factory=dict)

@@ -148,6 +148,7 @@ def end_of(loop: Loop, state: State, stop: Stop | None = None, stopped: str = ""
         loop.chosen(state),
         stop,
         stopped,
+        repeated=loop.repeated,
         stuck=at_start or is_stuck(state),
     )
 
@@ -161,11 +162,12 @@ def end_at(
     stopped: str = "",
     *,
     stuck: bool | None = None,
+    repeated: int = 0,
 ) -> dict[str, Any]:
     """The same without a loop, for checkpoints that do not store it."""
     failed = _failed(state)
     stuck = is_stuck(state) if stuck is None else stuck
-    said = [ending(config, state, status, stopped, failed=failed, chosen=chosen)]
+    said = [ending(config, state, status, stopped, failed=failed, repeated=repeated, chosen=chosen)]
     ended = status in RAN_TO_END or bool(stopped)
     if stuck and ended and state.ledger.evaluations > 1:
         said.append(f"{STUCK}: {STATIONARY}" if stays_at_start(state) else STUCK)
@@ -174,6 +176,7 @@ def end_at(
         "message": "; ".join(said),
         "success": succeeded(state, status, stopped, stop or Stop(), failed, stuck=stuck),
         "failed": failed,
+        "repeated": repeated,
     }
 
 
@@ -196,9 +199,10 @@ def ending(
     stopped: str,
     *,
     failed: int,
+    repeated: int,
     chosen: Iterable[Choice],
 ) -> str:
-    """The message of a run: why it ended, failed evaluations, and noise."""
+    """The message of a run: why it ended, failed and repeated evaluations, and noise."""
     spent = state.ledger.evaluations
     said = [stopped or _end_of(config, state, status, chosen)]
     if failed:
@@ -206,6 +210,9 @@ def ending(
         said.append(
             f"{failed} of {spent} evaluations failed{many if failed > MANY * spent else ''}"
         )
+    if repeated:
+        many = "1 evaluation was" if repeated == 1 else f"{repeated} evaluations were"
+        said.append(f"{many} repeated after a failure, beside the budget")
     said += [f"mu = {one}" for one in chosen if one.setting == "mu"]
     said += [f"the function is noisy: {one.reason}" for one in chosen if one.setting == "noise"]
     return "; ".join(said)

@@ -17,7 +17,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.config import Config
 from zotune.core.account import Account
-from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
+from zotune.core.names import ACCOUNT_FILE, AGAIN, CHARGED, CHARGED_BEFORE, LOOKED
 from zotune.study.reserving import (
     identity_of,
     is_reserved,
@@ -54,8 +54,9 @@ class Books(tune.Stopper):
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
         """Charge a report."""
         if CHARGED in result:  # other trainables may have other rows
+            start, end = result[CHARGED_BEFORE], result[CHARGED]
             account_of(self.folder).report(
-                trial_id, result[CHARGED_BEFORE], result[CHARGED], result[LOOKED]
+                trial_id, start, end, result[LOOKED], result.get(AGAIN, 0)
             )
         return False
 

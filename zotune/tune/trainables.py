@@ -18,6 +18,7 @@ from zotune._lazy import LazyModule
 from zotune.config import Config, parse_config
 from zotune.core.clock import timed
 from zotune.core.names import (
+    AGAIN,
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
@@ -155,6 +156,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
         row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
+        row[AGAIN] = loop.repeated
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         self._watch_start(state, row)
@@ -239,6 +241,8 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         if notes.get("own", as_text({})) != as_text(self._own):
             self._state = self._loop.renew(self._state)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
+        again = int(notes.get("end", {}).get("repeated", 0))
+        self._loop.repeated_before = max(again - self._loop.repeated, 0)
         return notes
 
     def _join(self) -> None:

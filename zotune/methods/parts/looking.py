@@ -66,7 +66,7 @@ def glance(
 
 def is_noisy(o: Oracle, x: Vector, f: float, times: int) -> Stage[bool]:
     """Whether repeated values at x differ from the first one; the oracle stores the result."""
-    again = yield from o.values(np.stack([x] * times))
+    again = yield from o.values(np.stack([x] * times), anew=True)
     again = again[np.isfinite(again)]
     o.is_noisy = bool(len(again) and (again != f).any())
     return o.is_noisy

@@ -119,7 +119,7 @@ def differs(o: Oracle, x: Vector, f: float, probe: tuple[Vector, float] | None) 
     if probe is None:
         return False
     point, value = probe
-    again = yield from o.values(np.stack([x, point]))
+    again = yield from o.values(np.stack([x, point]), anew=True)
     then = np.array([f, value])
     return bool((np.isfinite(again) & np.isfinite(then) & (again != then)).any())
 

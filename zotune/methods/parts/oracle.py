@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 
 from zotune.methods.start import Indices, Mask, Points, Stage, Start, Vector
@@ -10,6 +12,9 @@ __all__ = ["Indices", "Mask", "Oracle", "Points", "Spent", "Stage", "Vector"]
 
 REPEATS = 9
 """Maximum number of evaluations of a point until two values agree."""
+IDLE = 10
+"""A known point is evaluated again after so many blocks of d + 1 known points in a row, so that a
+search among known points ends: in a box of rounding's size there may be no others."""
 FEW, OUTLYING = 4, 3.0
 """All values of blocks with fewer points may be outliers; else those that many deviations away."""
 
@@ -27,8 +32,15 @@ class Oracle:
         self.best, self.best_x = start.value, start.x
         self.noise = 0.0
         """Estimated standard deviation of f at one point."""
+        self._start = start
         self._all_single = bool(np.float32(start.value) == start.value)
         self._told = start.budget - start.left
+        self._known = {_key(start.x): start.value}
+        """The first value of every point, by a digest of the point."""
+        self._idle = 0
+        """Number of known points in a row."""
+        self.repeated = max(0, self._told - 1)
+        """Number of evaluations of points whose value was known, to see and to measure noise."""
         self.is_noisy = False
         """Whether values at one point were found to differ."""
         self.answer: tuple[Vector, float] | None = None
@@ -50,11 +62,18 @@ class Oracle:
         clipped: Points = np.clip(x, self.low, self.high)
         return clipped
 
-    def values(self, points: Points) -> Stage[Vector]:
-        """f at each row; inf if it is NaN. Raises ``Spent`` if the budget does not cover them."""
+    def values(self, points: Points, *, anew: bool = False) -> Stage[Vector]:
+        """f at each row; inf if it is NaN. Raises ``Spent`` if the budget does not cover them.
+
+        A known point is not evaluated again, unless values are noisy, or ``anew`` to find that out.
+        """
         if len(points) == 0:
             return np.zeros(0)
-        values = yield from (self._repeated(points) if self.repeats else self.once(points))
+        if self.repeats:
+            values = yield from self._repeated(points)
+        else:
+            asks = self.once if anew or self.is_noisy else self._unknown
+            values = yield from asks(points)
         at = int(values.argmin())
         if values[at] < self.best:
             self.best, self.best_x = float(values[at]), points[at].copy()
@@ -69,7 +88,30 @@ class Oracle:
         values = np.where(np.isfinite(told), told, np.inf)
         self._all_single = self._all_single and bool((values.astype(np.float32) == values).all())
         self._told += len(values)
+        for point, value in zip(points, values.tolist(), strict=True):
+            key = _key(point)
+            self.repeated += key in self._known
+            self._known.setdefault(key, value)
+        if self.repeated:
+            why = "evaluations of known points, to see whether the function is noisy"
+            self._start.choose("repeats", self.repeated, why)
         return values
+
+    def _unknown(self, points: Points) -> Stage[Vector]:
+        """The same, with only those rows evaluated that are not known, each once."""
+        keys, new = [_key(point) for point in points], dict[bytes, int]()
+        for at, key in enumerate(keys):
+            if key not in self._known:
+                new.setdefault(key, at)
+        self._idle = 0 if new else self._idle + len(points)
+        if self._idle > IDLE * (self.dim + 1):
+            self._idle = 0
+            return (yield from self.once(points))
+        if len(new) == len(points):
+            return (yield from self.once(points))
+        if new:
+            yield from self.once(points[list(new.values())])
+        return np.array([self._known[key] for key in keys])
 
     def _repeated(self, points: Points) -> Stage[Vector]:
         """Values with doubtful ones confirmed by a second evaluation."""
@@ -84,14 +126,19 @@ class Oracle:
             open_ = [at for at in open_ if len(set(seen[at])) == len(seen[at])]
         return np.array([agreed(values) for values in seen])
 
-    def value(self, x: Vector) -> Stage[float]:
+    def value(self, x: Vector, *, anew: bool = False) -> Stage[float]:
         """f at one point."""
-        values = yield from self.values(x[None])
+        values = yield from self.values(x[None], anew=anew)
         return float(values[0])
 
     def rounding(self, f: float) -> float:
         """The error of a value of f: the measured noise, or a few units in the last place."""
         return max(self.noise, 8 * np.finfo(float).eps * abs(f), 1e-300)
+
+
+def _key(point: Vector) -> bytes:
+    """A digest of a point; 0 and -0 are the same."""
+    return blake2b((point + 0.0).tobytes(), digest_size=16).digest()
 
 
 def agreed(values: list[float]) -> float:
