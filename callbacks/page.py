@@ -190,7 +190,7 @@ def prepare_page(
         client: the client of the store.
         experiments: their ids. The page is stored in each, as MLflow reads it from any of them.
         launches: ids of the launches to show.
-        shows_all: show runs that end above their start, too.
+        shows_all: show runs that would be hidden, too.
 
     Returns:
         The page; if the store rejects it, MLflow's own page with the reason.

@@ -64,7 +64,7 @@ def page_of(
         studies: names of studies; default: the one with the newest launch.
         tracking_uri: the store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db``.
         launches: launch ids, or ``all``; default: the newest of each study.
-        shows_all: show runs that end above their start, too.
+        shows_all: show runs that would be hidden, too.
     """
     uri = require_store(tracking_uri)
     client = open_client(uri)

@@ -99,7 +99,7 @@ def sync_command(folder: Path, tracking_uri: str | None, seconds: float, as_json
 )
 @click.argument("studies", nargs=-1, metavar="[STUDY]...", type=StudyName(recorded=True))
 @LAUNCHES
-@click.option("--all", "shows_all", is_flag=True, help="Show runs that end above their start, too.")
+@click.option("--all", "shows_all", is_flag=True, help="Show hidden runs, too.")
 @TRACKING_URI
 @click.option("--port", type=int, help="Of the server; 5000 or a free one unless given.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")

@@ -96,7 +96,8 @@ def _lack(launch: LaunchRecord) -> str:
         return f"no trial of launch {launch.launch} of {launch.study} finished"
     if not any(trial.has_loss for trial in launch.trials):
         metric = launch.trials[0].aim.metric if launch.trials else LOSS.metric
-        return f"launch {launch.launch} of {launch.study} has no trial with a {metric} yet"
+        other = "" if launch.file else "; MLflowCurves(metric=, mode=) names another metric"
+        return f"launch {launch.launch} of {launch.study} has no trial with a {metric} yet{other}"
     return ""
 
 

@@ -7,22 +7,15 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from zotune.core.ranking import LOSS
 from zotune.core.settings import label
 from zotune.reporting.axes import name_axes, scale
-from zotune.reporting.drawing import (
-    MARKERS,
-    OKABE_ITO,
-    Drawing,
-    Mark,
-    number,
-    panels,
-    styled,
-)
+from zotune.reporting.drawing import MARKERS, OKABE_ITO, Drawing, Mark, number, panels, styled
 from zotune.reporting.page import Table
 from zotune.results.configurations import Configuration, measure_of, searched
 from zotune.results.trial import is_metric
 
+OWN = ("loss", "gap", "best_loss")
+"""Metrics of zotune's that its own report compares."""
 MOST = len(OKABE_ITO)
 """Maximum number of curves in a figure."""
 MOST_ROWS = 40
@@ -32,8 +25,11 @@ MOST_METRICS = 6
 
 
 def are_others(series: Sequence[Configuration]) -> bool:
-    """Whether these are not compared by estimator and q: trials of others, or by another metric."""
-    return any(one.aim != LOSS or "estimator" not in one.config for one in series)
+    """Whether these are not compared by estimator and q: trials of others, or by their metric."""
+    return any(
+        one.aim.is_max or one.aim.metric not in OWN or "estimator" not in one.config
+        for one in series
+    )
 
 
 def in_order(series: Sequence[Configuration]) -> list[Configuration]:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from zotune.core.ranking import LOSS
 from zotune.core.settings import PROBLEM, label
 from zotune.results.configurations import Configuration, measure_of, searched
 
@@ -31,7 +30,7 @@ class Leader:
 
 def leaders(some: Sequence[Configuration]) -> Iterator[Leader]:
     """The leader at each share of the budget, among configurations with all instances."""
-    if any(one.aim != LOSS for one in some):
+    if any(one.aim.is_max for one in some):
         return
     keys = [key for key in searched(some) if not key.startswith(PROBLEM)]
     groups: defaultdict[str, list[Configuration]] = defaultdict(list)
