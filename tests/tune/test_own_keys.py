@@ -371,6 +371,24 @@ def test_a_tuner_searches_the_functions_own_keys(fit: Fit) -> None:
     assert sorted(round(result.metrics["loss"], 6) for result in results) == [0.0, 0.25]
 
 
+@pytest.mark.usefixtures("shared_ray")
+def test_a_study_s_points_run_on_a_function_of_ones_own(tmp_path: Path) -> None:
+    study = zotune.Study(
+        name="points",
+        problem={"name": "quadratic", "dim": 3},
+        budget=60,
+        total=120,
+        space={"q": [1, 3]},
+        fixed={"L": 2.0},
+    )
+    bound = zotune.trainable(misfit, data=torch.ones(3, dtype=torch.float64), dim=3)
+    results = study.tuner(trainable=bound, storage_path=tmp_path).fit()
+    assert not results.errors
+    assert sorted(result.config["q"] for result in results) == [1, 3]  # type: ignore[index]
+    best = zotune.load_run(results.get_best_result())
+    assert torch.allclose(best.best_x, torch.ones(3, dtype=torch.float64), atol=1e-3)
+
+
 @pytest.mark.slow
 def test_population_based_training_changes_the_functions_own_keys(fit: Fit) -> None:
     def fn(x: Tensor, config: Mapping[str, Any]) -> Tensor:

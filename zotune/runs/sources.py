@@ -152,7 +152,7 @@ class Source:
         """
         target, named = self.target, dict(more or {})
         if self.takes_config:
-            named[CONFIG] = dict(config or {})
+            named[CONFIG] = deepcopy(dict(config or {}))  # the function may change it
         if isinstance(target, Factory):
             made = target.fn(data, **named)
             if not isinstance(made, Objective | WeightsObjective):

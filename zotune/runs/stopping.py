@@ -222,14 +222,12 @@ def stays_at_start(state: State) -> bool:
     """Whether no step of any replicate has changed the loss, beyond its rounding error."""
     if not min(lane.steps for lane in state.lanes):
         return False
-    seen = [(lane, at.tensors[LOSS]) for lane in state.lanes for at in lane.curve.seen]
-    seen += [(lane, loss) for lane in state.lanes for loss in (lane.loss, lane.best_loss)]
-    return all(
-        bool(
-            (loss - lane.start_loss.to(loss)).abs().le(SAME * lane.start_loss.abs().to(loss)).all()
-        )
-        for lane, loss in seen
-    )
+    for lane in state.lanes:
+        start = lane.start_loss.double().cpu()
+        for loss in (lane.loss, lane.best_loss, *(at.tensors[LOSS] for at in lane.curve.seen)):
+            if not bool((loss.double().cpu() - start).abs().le(SAME * start.abs()).all()):
+                return False
+    return True
 
 
 def _end_of(config: Config, state: State, status: str, chosen: Iterable[Choice]) -> str:

@@ -433,8 +433,8 @@ def trainable(
             if the function takes ``config``.
 
     Returns:
-        A class for ``tune.Tuner``, which includes the estimators and directions that you have
-        registered so far. Its name is the same in every run of a script, so that
+        A class for ``tune.Tuner``, which takes the entries that you have registered (estimators,
+        directions, …) to its workers. Its name is the same in every run of a script, so that
         ``Tuner.restore`` finds it, and unique among the objectives of a driver.
 
     >>> import zotune
