@@ -103,7 +103,7 @@ def test_a_given_mu_is_kept_and_a_warning_says_what_to_set_after_the_first_block
     assert "mu = 1e-06: all differences over mu=1e-06 are zero" in run.message
     found = zotune.minimize(errors, START, budget=200, mu=0.1, **CONSTANT)
     assert found.best_loss < 0.6 * errors(START)
-    assert "mu" not in found.start.choices
+    assert "mu" not in found.chosen
 
 
 def test_a_constant_function_is_said_to_be_one() -> None:
