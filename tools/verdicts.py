@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import zotune
-from zotune.claims import Finals, Verdict, judge, refinement
+from zotune.claims import FAILS, Finals, Verdict, judge, refinement
 from zotune.reproduction.pages import HEADINGS, word
 from zotune.reproduction.plan import EXPERIMENTS
 from zotune.results.checkpoints import from_run
@@ -106,7 +107,8 @@ def table(verdicts: list[Verdict]) -> list[str]:
     for name in dict.fromkeys(verdict.name for verdict in verdicts):
         mine = {verdict.step: verdict for verdict in verdicts if verdict.name == name}
         says = next(iter(mine.values())).says
-        lines.append(f"| {says} | " + " | ".join(word(mine.get(step)) for step in steps) + " |")
+        cells = [re.sub(f"^{FAILS}", f"**{FAILS}**", word(mine.get(step))) for step in steps]
+        lines.append(f"| {says} | " + " | ".join(cells) + " |")
     return lines
 
 
