@@ -115,7 +115,9 @@ def table(verdicts: list[Verdict]) -> list[str]:
 def replace_between(file: Path, name: str, text: str) -> None:
     """Write a text between the marks of a name in a file."""
     whole = file.read_text(encoding="utf-8")
-    before, _, rest = whole.partition(START.format(name) + "\n")
+    before, mark, rest = whole.partition(START.format(name) + "\n")
+    if not mark:
+        raise SystemExit(f"{file} must have a line {START.format(name)!r}, and has none; add it")
     _, _, after = rest.partition(END)
     file.write_text(f"{before}{START.format(name)}\n{text}\n{END}{after}", encoding="utf-8")
 
