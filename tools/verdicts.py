@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import zotune
-from zotune.claims import Finals, Verdict, judge, refinement
+from zotune.claims import FAILS, Finals, Verdict, judge, refinement
 from zotune.reproduction.pages import HEADINGS, word
 from zotune.reproduction.plan import EXPERIMENTS
 from zotune.results.checkpoints import from_run
@@ -106,14 +107,17 @@ def table(verdicts: list[Verdict]) -> list[str]:
     for name in dict.fromkeys(verdict.name for verdict in verdicts):
         mine = {verdict.step: verdict for verdict in verdicts if verdict.name == name}
         says = next(iter(mine.values())).says
-        lines.append(f"| {says} | " + " | ".join(word(mine.get(step)) for step in steps) + " |")
+        cells = [re.sub(f"^{FAILS}", f"**{FAILS}**", word(mine.get(step))) for step in steps]
+        lines.append(f"| {says} | " + " | ".join(cells) + " |")
     return lines
 
 
 def replace_between(file: Path, name: str, text: str) -> None:
     """Write a text between the marks of a name in a file."""
     whole = file.read_text(encoding="utf-8")
-    before, _, rest = whole.partition(START.format(name) + "\n")
+    before, mark, rest = whole.partition(START.format(name) + "\n")
+    if not mark:
+        raise SystemExit(f"{file} must have a line {START.format(name)!r}, and has none; add it")
     _, _, after = rest.partition(END)
     file.write_text(f"{before}{START.format(name)}\n{text}\n{END}{after}", encoding="utf-8")
 

@@ -22,7 +22,7 @@ from zotune.reporting.page import page
 from zotune.reporting.report import Report
 from zotune.reproduction import plan
 from zotune.reproduction.measured import measured, sections
-from zotune.reproduction.pages import overview
+from zotune.reproduction.pages import overview, word
 from zotune.reproduction.plan import EXPERIMENTS, FULL, SMALL, Experiment, chosen
 from zotune.study.launch import new_launch
 from zotune.study.studyfile import shipped_studies
@@ -177,16 +177,32 @@ def test_the_first_table_has_each_claim_once_with_both_verdicts_and_their_colour
     section = overview([report])
     assert section.text == ["1 holds, 1 fails, 1 undecided."]
     assert section.tables[0].rows == [
-        ["study", "one is so.", "holds +12.3%", "fails -50.0%, at the end of the steps tried"],
+        ["study", "one is so.", "holds +12 %", "fails -50 % †"],
         ["", "two is so.", "undecided", "—"],
     ]
-    assert '<td class="fails">fails -50.0%' in page("", [section])
+    assert '<td class="fails">fails -50 %' in page("", [section])
     untuned = replace(report, verdicts=[verdict("one", "as run", "holds", 0.5)])
     table = overview([untuned]).tables[0]
     assert (table.columns[2:], table.rows) == (
         ["as run"],
-        [["study", "one is so.", "holds +50.0%"]],
+        [["study", "one is so.", "holds +50 %"]],
     )
+
+
+def test_a_verdict_with_divergence_counts_it_and_has_no_ratio() -> None:
+    lost = Verdict(
+        "a", "It is so.", "tuned", "holds", None, 0.1, None, 0.01, 8, "", diverged=(0, 5)
+    )
+    assert word(lost) == "holds diverged: 5 of 8 against 0"
+    some = replace(lost, estimate=0.5, diverged=(0, 2))
+    assert word(some) == "holds +50 % in the median (diverged: 2 of 8 against 0)"
+    assert word(replace(some, diverged=(0, 0), high=0.8)) == "holds +50 % (+10 % … +80 %)"
+
+
+def test_arithmetic_means_that_say_the_opposite_are_marked() -> None:
+    why = "…; arithmetic means, which figures show, are the other way round: a 9, b 1."
+    odd = Verdict("a", "It is so.", "theory", "holds", 14.1, 0.42, 107.0, 0.01, 10, why)
+    assert word(odd) == "holds × 15.1 (+42 % … × 108) §"
 
 
 def test_the_walk_through_the_paper_names_studies_and_figures_that_exist() -> None:

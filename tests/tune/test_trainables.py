@@ -17,7 +17,15 @@ from torch import Tensor, nn
 import zotune
 from tests.instrument import INSTRUMENT
 from tests.solo import reported, untimed
-from zotune.core.names import CURVE_KEY, GAMMA_KEY, LOSSES_KEY, MINIMUM_KEY, ROW_KEYS
+from zotune.core.names import (
+    CURVE_KEY,
+    ENDS_KEY,
+    GAMMA_KEY,
+    LOSSES_KEY,
+    LOST_KEY,
+    MINIMUM_KEY,
+    ROW_KEYS,
+)
 from zotune.errors import CheckpointError, ConfigError, ObjectiveError, UnknownNameError
 from zotune.tune.trainables import ZOTrainable
 
@@ -140,6 +148,7 @@ def test_curve_points_travel_only_when_asked_for(make: Make) -> None:
     points = [point for row in finish(trial) for point in row[CURVE_KEY]]
     assert trial._state is not None
     assert points[-1].pop(LOSSES_KEY) == trial._state.loss.tolist()
+    assert points[-1].pop(LOST_KEY) == trial._state.diverged.tolist()
     assert points[-1].pop(MINIMUM_KEY) == trial._loop.minimum
     assert points[-1].pop(GAMMA_KEY) == trial._loop.gamma is not None
     assert points == trial._loop.curve_rows(trial._state)
@@ -451,3 +460,17 @@ def test_names_are_stable_and_no_two_objectives_share_one() -> None:
 def test_a_bad_binding_is_refused_at_once(bind: Callable[[], Any], message: str) -> None:
     with pytest.raises(zotune.ZotuneError, match=message):
         bind()
+
+
+def test_the_last_row_has_the_ends_of_all_replicates_where_a_search_needs_them(make: Make) -> None:
+    assert all(ENDS_KEY not in row for row in finish(make()))
+    trial = make()
+    trial._tells_ends = True
+    *before, last = finish(trial)
+    assert trial._state is not None
+    assert all(row[ENDS_KEY] == "" for row in before)
+    assert json.loads(last[ENDS_KEY]) == {
+        LOSSES_KEY: trial._state.loss.tolist(),
+        LOST_KEY: trial._state.diverged.tolist(),
+        MINIMUM_KEY: trial._loop.minimum,
+    }

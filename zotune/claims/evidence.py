@@ -23,7 +23,7 @@ GUESSED = "L was estimated, so that the step is not the theory's; give L, or tun
 
 
 @dataclass(frozen=True)
-class Compare:
+class Contrast:
     """One comparison of a claim: two configurations, the first of which is to end lower."""
 
     names: tuple[str, str]
@@ -50,7 +50,7 @@ class Evidence:
 
     claim: Claim
     unit: str = RATIO
-    compared: tuple[Compare, ...] = ()
+    compared: tuple[Contrast, ...] = ()
     measure: str = ""
     """The measure of the test: that of the claim, or the median if runs have diverged."""
     p_holds: float = 1.0
@@ -65,7 +65,7 @@ class Evidence:
         return min(1.0, 2 * min(self.p_holds, self.p_fails))
 
     @property
-    def deciding(self) -> Compare:
+    def deciding(self) -> Contrast:
         """The comparison with the weakest evidence for the claim."""
         return self.compared[self.decides]
 
@@ -108,7 +108,7 @@ def _weakest(shifted: np.ndarray, measure: Measure) -> int:
     return min(range(len(clear)), key=lambda at: (clear[at], centres[at]))
 
 
-def _compare(pair: Pair, named: list[str], field: Field) -> Compare:
+def _compare(pair: Pair, named: list[str], field: Field) -> Contrast:
     lower, higher = field.runs[pair.lower], field.runs[pair.higher]
     lost = np.isinf(lower.values), np.isinf(higher.values)
     with np.errstate(invalid="ignore"):
@@ -119,7 +119,7 @@ def _compare(pair: Pair, named: list[str], field: Field) -> Compare:
         (_mean_of(lower), _mean_of(higher)) if field.scale == RATIO and not any(counts) else None
     )
     names = named[pair.lower], named[pair.higher]
-    return Compare(names, x, pair.tolerance, "; ".join(said), counts, means)
+    return Contrast(names, x, pair.tolerance, "; ".join(said), counts, means)
 
 
 def _mean_of(run: Compared) -> float:

@@ -62,6 +62,7 @@ ROW_KEYS = frozenset(
         "L",
         "L_estimated",
         "losses",
+        "which_diverged",
         "minimum",
         "gamma",
         "done",
@@ -81,7 +82,7 @@ LOSSES_KEY = "losses"
 MINIMUM_KEY, GAMMA_KEY, LOST_KEY = "minimum", "gamma", "which_diverged"
 """Further keys there: the minimum of the objective and its strong convexity, if known; and for each
 replicate whether it has diverged."""
-ENDS_KEY = "ends"
+ENDS_KEY = "_zotune_ends"
 """Key in the rows of a trial whose driver refines a grid: in the last row the losses of replicates,
 whether they diverged, and the minimum, as JSON; empty in the others."""
 

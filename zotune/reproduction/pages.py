@@ -9,7 +9,7 @@ from pathlib import Path
 from zotune.claims import AS_RUN, FAILS, HOLDS, THEORY, TUNED, UNDECIDED, Verdict
 from zotune.reporting.page import Section, Table, markdown, page
 from zotune.reporting.report import Report
-from zotune.reporting.verdicts import interval, share
+from zotune.reporting.verdicts import share
 
 HEADINGS = {THEORY: "at the theory step", TUNED: "with the step tuned", AS_RUN: "as run"}
 """Of the columns of verdicts, by the step that they are about."""
@@ -69,7 +69,8 @@ NOTE = (
     "Beside each verdict: how far the configuration that is said to be worse ends above the other "
     "(negative: below), in geometric means unless stated, with a 95 % interval. † a chosen step at "
     "the end of those tried, or beside a gap; ‡ outliers, where interval and test are rough; § "
-    "arithmetic means are the other way round."
+    "arithmetic means are the other way round. “Diverged: 3 of 8 against 0” counts the pairs in "
+    "which the one said to be worse diverged, and the other; medians are then compared, by signs."
 )
 
 
@@ -77,23 +78,28 @@ def word(verdict: Verdict | None) -> str:
     """A verdict with its estimate, its interval, counts of divergence and marks."""
     if verdict is None:
         return "—"
-    if verdict.p is None:
-        return verdict.verdict
     marks = "".join(dict.fromkeys(mark for said, mark in MARKS.items() if said in verdict.why))
-    told = [f"**{FAILS}**" if verdict.verdict == FAILS else verdict.verdict, _apart(verdict), marks]
+    told = [verdict.verdict, _apart(verdict), marks]
     return " ".join(filter(None, told))
 
 
 def _apart(verdict: Verdict) -> str:
     """How far apart two configurations end, or how often they diverge."""
-    if not any(verdict.diverged):
-        limits = interval(verdict).replace(" to ", " … ")
-        return share(verdict, verdict.estimate) + (f" ({limits})" if limits else "")
-    lower, higher = verdict.diverged
-    counts = f"diverged: {higher} of {verdict.pairs}, the one said to be lower {lower}"
-    if verdict.estimate is None:
-        return counts
-    return f"{share(verdict, verdict.estimate)} in the median ({counts})"
+    text = "" if verdict.estimate is None else _number(verdict, verdict.estimate)
+    if any(verdict.diverged):
+        lower, higher = verdict.diverged
+        counts = f"diverged: {higher} of {verdict.pairs} against {lower}"
+        return f"{text} in the median ({counts})" if text else counts
+    if verdict.low is None or verdict.high is None:
+        return text
+    return f"{text} ({_number(verdict, verdict.low)} … {_number(verdict, verdict.high)})"
+
+
+def _number(verdict: Verdict, value: float) -> str:
+    """An estimate or a limit of its interval, in two digits."""
+    if verdict.unit == "difference" or value > 10:
+        return share(verdict, value)
+    return f"{100 * value:+.2g} %" if abs(value) < 0.1 else f"{100 * value:+.0f} %"
 
 
 def _named(section: Section, study: str) -> Section:
