@@ -604,7 +604,8 @@ def test_a_resumed_run_stops_for_its_tolerance_where_the_unbroken_one_does(tmp_p
         with pytest.raises(KeyboardInterrupt):
             zotune.minimize(f, [-1.2, 1.0], **settings, checkpoint=path)
         resumed = zotune.minimize(f, [-1.2, 1.0], **settings, checkpoint=path)
-        assert (resumed.nfev, resumed.message) == (whole.nfev, whole.message)
+        assert resumed.nfev == whole.nfev
+        assert resumed.message.startswith(whole.message)  # then, what was repeated
         assert torch.equal(resumed.x, whole.x)
 
 
@@ -628,7 +629,8 @@ def test_a_tolerance_is_judged_by_every_digit_that_was_known_before_a_kill(
     with pytest.raises(KeyboardInterrupt):
         zotune.minimize(bowl, [0.0] * 6, **settings, checkpoint=tmp_path / "run")
     resumed = zotune.minimize(bowl, [0.0] * 6, **settings, checkpoint=tmp_path / "run")
-    assert (resumed.nfev, resumed.message) == (whole.nfev, whole.message)
+    assert resumed.nfev == whole.nfev
+    assert resumed.message.startswith(whole.message)  # then, what was repeated
 
 
 @pytest.mark.parametrize("name", ["ftol", "xtol", "seconds"])

@@ -206,7 +206,7 @@ def test_the_automatic_method_repeats_a_point_only_to_see_noise(bounds: Any) -> 
     told: dict[str, Any] = {} if bounds is None else {"bounds": bounds}
     run = zotune.minimize(counted, [1.0] * 8, budget=300, array="numpy", **told)
     assert len(counted.values) == run.nfev <= 300
-    assert 0 < counted.repeated == int(run.chosen["repeats"].partition(" ")[0]) < 12
+    assert 0 < counted.repeated == int(run.chosen["repeats"].value) < 12
     assert run.best_loss == min(counted.values)
 
 

@@ -16,12 +16,13 @@ from zotune.runs.stopping import STATIONARY
 
 DIM = 4 * 5 + 5 * 5 + 5
 METHODS: dict[str, dict[str, Any]] = {
-    "auto": {"budget": 100},
     "blocks": {"estimator": "avg", "q": 4, "budget": 400},
     "fused": {"estimator": "align", "q": 2, "budget": 2000, "step": "constant", "eta": 0.1},
     "adam": {"update": "adam", "q": 8, "step": "constant", "eta": 0.01, "budget": 400},
     "replicates": {"q": 4, "budget": 200, "replicates": 2},
 }
+NARROW: dict[str, Any] = {"mu": 1e-6}
+"""Over such a distance the network is flat at zero; without it mu is searched, and found."""
 
 
 def network(weights: Tensor) -> Tensor:
@@ -34,11 +35,19 @@ def network(weights: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore:all differences over mu")
 def test_a_network_at_zero_is_named_where_its_run_ends(method: str) -> None:
-    run = zotune.minimize(zotune.objective(network, DIM), **METHODS[method])
+    run = zotune.minimize(zotune.objective(network, DIM), **NARROW, **METHODS[method])
     assert run.best_loss == pytest.approx(run.rows[0]["loss"], rel=1e-13)
     assert run.message.count(STATIONARY) == 1
     assert "a saddle (such as a network whose weights are all zero)" in run.message
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_network_at_zero_is_left_where_mu_is_not_given(method: str) -> None:
+    run = zotune.minimize(zotune.objective(network, DIM), **METHODS[method])
+    assert run.best_loss < run.rows[0]["loss"]
+    assert STATIONARY not in run.message
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -54,11 +63,12 @@ def test_a_run_that_leaves_a_saddle_later_is_not_named() -> None:
     assert STATIONARY not in run.message
 
 
+@pytest.mark.filterwarnings("ignore:all differences over mu")
 def test_a_trial_warns_of_it_once_and_its_record_says_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", str(tmp_path))
-    bound = zotune.trainable(network, dim=DIM, name="saddle", q=4, budget=200)
+    bound = zotune.trainable(network, dim=DIM, name="saddle", q=4, budget=200, **NARROW)
     with caplog.at_level(logging.WARNING, "zotune"):
         for _ in range(2):
             trial = bound({})

@@ -88,9 +88,7 @@ def test_a_study_file_of_an_older_format_has_the_defaults_of_then(
     silent = Study(**short, format=number, space={"problem.seed": [0, 1]})
     assert silent.count == "directions"
     config = silent.configuration(silent.trials[0])
-    assert (config.method == "auto") == (
-        number == 2
-    )
+    assert (config.method == "auto") == (number == 2)
     today = Study(**short, fixed={"q": 4})
     config = today.configuration(today.trials[0])
     asked = (config.estimator, config.q, config.update, config.step, config.count)
