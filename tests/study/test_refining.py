@@ -140,7 +140,7 @@ def test_a_run_is_refined_in_its_own_launch_and_says_how_many_trials_that_took(
     found = json.loads(told.stdout)
     assert found["trials"] > 6
     assert found["refined"] == found["trials"] - 6
-    assert found["spent"]["queries"] == found["trials"] * 9 * 400
+    assert found["spent"]["charged"] == found["trials"] * 9 * 400
     assert [verdict["step"] for verdict in found["verdicts"]] == ["theory", "tuned"]
     assert "may lie between" not in found["verdicts"][1]["why"]
 
