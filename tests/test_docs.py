@@ -33,7 +33,7 @@ def test_scripts_in_the_readme_run(name: str, tmp_path: Path, store: str) -> Non
     assert "Run(" in said
     assert "tensor([" in said
     assert "above its start" not in said
-    assert "to see them, type: zotune ui mine\n" in said
+    assert "to see them, type: zotune ui mine --tracking-uri" in said
 
 
 @pytest.mark.slow

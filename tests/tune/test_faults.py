@@ -114,8 +114,7 @@ def test_an_objective_that_raises_fails_its_trial_at_once_and_the_others_go_on(f
     objective = zotune.objective(fragile, dim=5, L=2.0)
     results = fit(
         zotune.trainable(objective, budget=300, q=5),
-        {"eta": tune.grid_search([0.5, 20.0]), "step": "constant", "seed": 0}
-        | {"problem": {"name": "fragile"}},
+        {"eta": tune.grid_search([0.5, 20.0]), "step": "constant", "seed": 0},
         callbacks=[attempts, FailFast()],
         failure=tune.FailureConfig(max_failures=3),
     )

@@ -414,4 +414,4 @@ def test_population_based_training_changes_the_functions_own_keys(fit: Fit) -> N
     assert heights != [1.0, 4.0]  # some trial was changed
     for result, height in zip(results, heights, strict=True):
         assert result.metrics["best_loss"] == pytest.approx(height, abs=1e-6)
-        assert result.metrics["spent"] == 320
+        assert 318 <= result.metrics["spent"] <= 320

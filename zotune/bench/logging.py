@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.serving import served
 from zotune.callbacks.stores import QUIET, open_client
+from zotune.core.grid import GRID_POINTS
 
 if TYPE_CHECKING:
     from ray.tune import Callback
@@ -109,7 +110,7 @@ def _store(
     base = _measured(store, RAYS, told, _stored(uri, f"{EXPERIMENT} ray"), None)
     yield base
     on_case(f"{store}: {OURS}")
-    ours = MLflowCurves(uri, EXPERIMENT, spool=place / "spool", wait=600)
+    ours = MLflowCurves(uri, EXPERIMENT, spool=place / "spool", wait=600, points=GRID_POINTS)
     told = tell(ours, _trials(trials), results)
     yield _measured(store, OURS, told, _stored(uri, EXPERIMENT), base)
 
