@@ -178,6 +178,12 @@ class Journal:
         self._replay(record)
         return [*begun, record]
 
+    def last_points(self, trial: Trial) -> list[Record]:
+        """The points of a trial's last row, if a killed driver had not written them down."""
+        row = trial.last_result or {}
+        curve = row.pop(names.CURVE_KEY, None)
+        return [] if curve is None else self.result(trial, row, curve)
+
     def end(self, trial: Trial, status: str) -> list[Record]:
         """The trial's last values and what became of it.
 

@@ -57,15 +57,21 @@ def place_of(trial: Trial) -> tuple[Path | None, str]:
 
 
 def open_session(
-    trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
+    trials: list[Trial],
+    uri: str,
+    about: Mapping[str, Any],
+    folder: str | None = None,
+    *,
+    expected: Iterable[str] = (),
 ) -> Session:
     """Continue the session that has one of the trials, or open a new one.
 
-    Other trials of that session have been lost by Tune, and are marked as superseded.
+    Other trials of that session, unless they are expected, have been lost by Tune, and are marked
+    as superseded.
     """
     place, name = place_of(trials[0])
     home = Path(folder) if folder else (place or Path.cwd() / "zotune-spool" / name) / FOLDER
-    living = [trial.trial_id for trial in trials]
+    living = [*(trial.trial_id for trial in trials), *expected]
     for known in find_spools(home) if home.is_dir() else []:
         if any(record.get("trial") in living for record in read_records(known)[0]):
             return _opened(Spool(known), uri, living)

@@ -69,6 +69,8 @@ class CallableObjective(Objective):
         """Whether the function gets numpy arrays; None until its first call."""
         self._guess = _named_in(fn)
         """Whether to try arrays first if there is no annotation; None: not known."""
+        self.counted: Callable[[int], None] | None = None
+        """Told the number of points of every call, before it is made."""
         self._leaves_alone = False
         """Whether the first call was checked not to change its argument."""
         self._start = super().start() if start is None else self._checked_start(start)
@@ -122,6 +124,8 @@ class CallableObjective(Objective):
 
     async def _awaited_value(self, point: Tensor) -> float:
         """The same for an ``async def``, which gets a tensor unless it is annotated otherwise."""
+        if self.counted is not None:
+            self.counted(1)
         try:
             at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
             return _number(await self.fn(at))
@@ -158,6 +162,8 @@ class CallableObjective(Objective):
 
     def _called_with(self, x: Tensor, *, arrays: bool) -> Any:
         """Call with a copy, as the function may change its argument."""
+        if self.counted is not None:
+            self.counted(len(x) if self.batched else 1)
         if self.batched:
             return self._called_with_batch(x, arrays=arrays)
         return self.fn(x.cpu().numpy().copy() if arrays else x.clone())  # type: ignore[arg-type]

@@ -16,9 +16,10 @@ from zotune._lazy import LazyModule
 from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
+from zotune.core.account import spent_in
 from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.settings import label, place, setting
-from zotune.core.spending import repeated
+from zotune.core.spending import Spending, repeated
 from zotune.errors import CheckpointError, ConfigError
 from zotune.results.spools import Spooled, spooled_in
 from zotune.results.store import LaunchRecord
@@ -79,7 +80,13 @@ def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
         started=_start(launch.folder) or datetime.fromisoformat(launch.notes["started"]),
         trials=tuple(sorted(trials, key=lambda trial: (trial.name, trial.id))),
         file=yaml.safe_load((launch.folder / STUDY_FILE).read_text(encoding="utf-8")),
+        account=spent_in(launch.folder).or_of(spent_by(trials)),
     )
+
+
+def spent_by(trials: Sequence[Trial]) -> Spending:
+    """The spending of trials by their rows alone."""
+    return Spending.of((trial.config, trial.row) for trial in trials)
 
 
 def _start(folder: Path) -> datetime | None:

@@ -16,8 +16,18 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.config import Config
-from zotune.core.account import Account
-from zotune.core.names import ACCOUNT_FILE, CHARGED, CHARGED_BEFORE, LOOKED
+from zotune.core.account import OVER, ROW, Account
+from zotune.core.names import (
+    ACCOUNT_FILE,
+    CALLED,
+    CALLED_BEFORE,
+    CHARGED,
+    CHARGED_BEFORE,
+    CURVE_KEY,
+    LOOKED,
+    LOOKED_BEFORE,
+)
+from zotune.study.past import FINISHED
 from zotune.study.reserving import (
     identity_of,
     is_reserved,
@@ -52,10 +62,18 @@ class Books(tune.Stopper):
         self.folder = folder
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Charge a report."""
+        """Charge a report, and record its row; that of a trial's end makes it ended."""
         if CHARGED in result:  # other trainables may have other rows
+            ended = {OVER: FINISHED} if result.get("done") else {}
+            left = {"config"} if ended else {"config", CURVE_KEY}
+            row = {key: value for key, value in result.items() if key not in left}
             account_of(self.folder).report(
-                trial_id, result[CHARGED_BEFORE], result[CHARGED], result[LOOKED]
+                trial_id,
+                result[CHARGED_BEFORE],
+                result[CHARGED],
+                result[LOOKED] - result[LOOKED_BEFORE],
+                result[CALLED] - result[CALLED_BEFORE],
+                **{ROW: row, **ended},
             )
         return False
 

@@ -10,14 +10,17 @@ from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.search.basic_variant import BasicVariantGenerator
 
-from zotune.core.settings import for_tune, place, setting
+from zotune.core.names import CALLS_FOLDER
+from zotune.core.settings import flat, for_tune, place, setting
 from zotune.runs.plugin_entries import plugin_entries
 from zotune.study.carrying import points_of
-from zotune.study.launch import kept_checkpoints, launch_id
+from zotune.study.chronicle import Chronicle
+from zotune.study.launch import is_small, kept_checkpoints, launch_id
 from zotune.study.model import Study
+from zotune.study.past import Past
 from zotune.study.points import Distribution, Point
+from zotune.study.recalling import Drawn, Listed
 from zotune.study.scheduling import scheduler
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.study.studyfile import OPTUNA, PBT, RACE
@@ -43,17 +46,32 @@ def param_space(study: Study) -> dict[str, Any]:
     return place(study.config, domains)
 
 
-def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
-    """Optuna, or Tune's own generator bound to the study's points."""
-    if study.search.algorithm == OPTUNA:
-        from zotune.study.searching import NewPoints
+def searcher(
+    study: Study,
+    folder: Path,
+    carried: Mapping[str, str] | None = None,
+    past: Mapping[str, Past] | None = None,
+) -> Any:
+    """Optuna, or Tune's own generator bound to the study's points.
 
-        in_order = dict(sorted((carried or {}).items()))
-        known = [_slashed(point) for point in points_of(study, in_order)]
-        return NewPoints(
-            seed=study.seed % 2**32, metric="loss", mode="min", points_to_evaluate=known or None
-        )
-    return BasicVariantGenerator(points_to_evaluate=[_nested(p) for p in _points(study)])
+    Args:
+        study: the study.
+        folder: the folder of the launch.
+        carried: checkpoints from which trials start, by their identity.
+        past: what is recorded of the launch's trials, if it is resumed.
+    """
+    past = past or {}
+    if study.search.algorithm != OPTUNA:
+        return Listed(folder, past, [_nested(p) for p in _points(study)])
+    from zotune.study.searching import NewPoints
+
+    drawn = [dict(flat(one.point, "/")) for one in past.values() if one.point is not None]
+    in_order = dict(sorted((carried or {}).items()))
+    known = [_slashed(point) for point in points_of(study, in_order)]
+    known = [*drawn, *(point for point in known if point not in drawn)]
+    seed = study.seed % 2**32
+    new = NewPoints(seed=seed, metric="loss", mode="min", points_to_evaluate=known or None)
+    return Drawn(folder, past, new)
 
 
 def _points(study: Study) -> list[Point]:
@@ -153,11 +171,12 @@ def bound_trainable(
     trainable: Any = None,
     carried: Mapping[str, str] | None = None,
     shared: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Any:
     """The trainable with the resources of a trial and all data that its workers need.
 
-    These are checkpoints from which trials start, registry entries of the user, and settings shared
-    by all trials.
+    These are checkpoints from which trials start, registry entries of the user, settings shared by
+    all trials, and the folder of the launch.
     """
     shares = study.resources
     resources = partial(
@@ -170,6 +189,8 @@ def bound_trainable(
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told["own"] = {} if trainable else plugin_entries()
     told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
+    if folder is not None:
+        told |= {"calls": str(folder / CALLS_FOLDER), "keeps_end": is_small(study)}
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)
@@ -184,11 +205,13 @@ def build_tuner(
     trainable: Any = None,
     carried: Mapping[str, str] | None = None,
     before: int = 0,
+    past: Mapping[str, Past] | None = None,
     **tune_config: Any,
 ) -> tune.Tuner:
     """The unfitted Tuner of a study; see ``Study.tuner``.
 
-    ``before`` is the part of the total that earlier launches, which this one continues, have spent.
+    ``before`` is the part of the total that earlier launches, which this one continues, have spent;
+    ``past`` what is recorded of the trials of this one, if it is resumed.
     """
     from zotune.callbacks import FailFast, PacedCheckpoints
     from zotune.callbacks.event_files import EventFiles
@@ -203,21 +226,28 @@ def build_tuner(
         "metric": "loss",
         "mode": "min",
         "num_samples": study.size,
-        "search_alg": searcher(study, carried),
-        "scheduler": scheduler(study, folder, carried),
+        "search_alg": searcher(study, folder, carried, past),
+        "scheduler": scheduler(study, folder, carried, past),
         "time_budget_s": study.stop.seconds,
         "reuse_actors": True,
         "trial_dirname_creator": trial_folder,
     }
     return tune.Tuner(
-        bound_trainable(study, trainable, carried),
+        bound_trainable(study, trainable, carried, folder=None if trainable else folder),
         param_space=param_space(study),
         tune_config=tune.TuneConfig(**(options | tune_config)),
         run_config=tune.RunConfig(
             name=name,
             storage_path=str(folder.parent),
             verbose=0,
-            callbacks=[*reserves, *callbacks, PacedCheckpoints(), FailFast(), EventFiles()],
+            callbacks=[
+                *reserves,
+                *callbacks,
+                Chronicle(folder),
+                PacedCheckpoints(),
+                FailFast(),
+                EventFiles(),
+            ],
             stop=stopper(study, folder),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=kept, checkpoint_at_end=True),
             failure_config=tune.FailureConfig(max_failures=RETRIES),

@@ -15,13 +15,18 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT, TIMESTEPS_TOTAL
 
 from zotune._lazy import LazyModule
 from zotune.config import Config, parse_config
+from zotune.core.calls import Calls
 from zotune.core.clock import timed
 from zotune.core.names import (
+    CALLED,
+    CALLED_BEFORE,
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
+    ENDING_FOLDER,
     GAMMA_KEY,
     LOOKED,
+    LOOKED_BEFORE,
     LOSSES_KEY,
     MINIMUM_KEY,
     OUT_OF_TIME,
@@ -35,6 +40,7 @@ from zotune.objectives import (
     complete_problem,
     problem_mapping,
 )
+from zotune.objectives.callables import CallableObjective
 from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.tune.curve_requests import curves_wanted
 from zotune.tune.grants import granted, joins
@@ -75,6 +81,7 @@ class ZOTrainable(tune.Trainable):
     _state: State | None
     _charged: int
     _joined: int
+    _counted: tuple[int, int]
     _seconds: float
 
     def setup(
@@ -87,13 +94,17 @@ class ZOTrainable(tune.Trainable):
         shared: Mapping[str, Any] | None = None,
         limited: bool = False,
         most_seconds: float | None = None,
+        calls: str | None = None,
+        keeps_end: bool = False,
     ) -> None:
         """Build the objective and the loop; invalid settings raise before anything is evaluated.
 
         ``carried`` holds checkpoints from which trials start, by their identity; ``own`` the
         registry entries of the driver; ``shared`` the settings of a resumed launch, as defaults of
         its trials. ``limited`` says that the driver limits the budget; ``most_seconds`` is the
-        wall time after which a trial ends as if its budget was spent.
+        wall time after which a trial ends as if its budget was spent. ``calls`` is a folder in
+        which calls of the function are counted; ``keeps_end`` says to write the state of a trial
+        that ends before it is reported.
         """
         adopt_plugins(own or {})
         self._source = source
@@ -102,6 +113,7 @@ class ZOTrainable(tune.Trainable):
         self._shared = shared or {}
         self._limited = limited
         self._most_seconds = inf if most_seconds is None else most_seconds
+        self._calls, self._keeps_end = calls, keeps_end
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
@@ -132,11 +144,17 @@ class ZOTrainable(tune.Trainable):
             row["status"] = OUT_OF_TIME
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
-        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
+        (called, looked), self._counted = self._counted, (loop.called(state), loop.looked(state))
+        row |= {CHARGED: self._charged, CALLED: self._counted[0], LOOKED: self._counted[1]}
+        row |= {CHARGED_BEFORE: before, CALLED_BEFORE: called, LOOKED_BEFORE: looked}
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state, row["status"])
+        if ended and self._keeps_end and self._storage is not None:
+            place = Path(self._storage.trial_fs_path, ENDING_FOLDER)
+            place.mkdir(parents=True, exist_ok=True)
+            self.save_checkpoint(str(place))
         return row
 
     def _advanced(self) -> tuple[State, dict[str, Any]]:
@@ -175,6 +193,7 @@ class ZOTrainable(tune.Trainable):
         self._state = None
         self._sent, self._seconds = -1, 0.0
         self._charged = self._joined = 0
+        self._counted = 0, 0
         self._wanted: bool | None = None
 
     def _alone(self, config: Config) -> loops.Loop:
@@ -189,7 +208,9 @@ class ZOTrainable(tune.Trainable):
         loop = None if made_there else loops.Loop(config, self._objective(config))
         key = json.dumps(config.problem, sort_keys=True)
         workers = self._workers.open(
-            config.workers, key, partial(_objective_of, self._source, self._data, config.problem)
+            config.workers,
+            key,
+            partial(_objective_of, self._source, self._data, config.problem, counts=self._counts()),
         )
         torch.set_num_threads(workers.threads)  # the same rounding as in the workers
         loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
@@ -204,6 +225,7 @@ class ZOTrainable(tune.Trainable):
             if before is None:
                 with timed() as elapsed:
                     self._state, self._charged = self._loop.init(), 0
+                    self._counted = 0, 0
                     self._seconds = elapsed()
             else:
                 self._go_on_from(Path(before))
@@ -214,6 +236,7 @@ class ZOTrainable(tune.Trainable):
         """Continue from a checkpoint's state; returns the notes that were saved with it."""
         self._charged = checkpoints.charged_in(file)
         self._state, notes = checkpoints.load_loop(self._loop, file)
+        self._counted = self._loop.called(self._state), self._loop.looked(self._state)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
         return notes
 
@@ -246,12 +269,17 @@ class ZOTrainable(tune.Trainable):
         """
         key = json.dumps(config.problem, sort_keys=True)
         if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
-            return self._built[1]
+            return _counting(self._built[1], self._counts())
         self._built = None
         device = self._device()
-        built = _objective_of(self._source, self._data, config.problem, device)
+        told = self._source, self._data, config.problem, device
+        built = _objective_of(*told, counts=self._counts())
         self._built = (key, built)
         return built
+
+    def _counts(self) -> tuple[str, str] | None:
+        """The folder in which calls are counted, and the trial; None if they are not."""
+        return (self._calls, self._named()[1]) if self._calls is not None else None
 
     def _new_points(self, state: State, status: str) -> list[dict[str, Any]]:
         """Curve points that have become final since the last row; the last has all losses."""
@@ -291,12 +319,23 @@ class ZOTrainable(tune.Trainable):
 
 
 def _objective_of(
-    source: sources.Source | None, data: Any, problem: Mapping[str, Any], device: torch.device
+    source: sources.Source | None,
+    data: Any,
+    problem: Mapping[str, Any],
+    device: torch.device,
+    counts: tuple[str, str] | None = None,
 ) -> AnyObjective:
     """The objective that was bound, or the problem of a configuration."""
     if source is None:
-        return build_any_problem(problem, device=device)
-    return source.build(data, device)
+        return _counting(build_any_problem(problem, device=device), counts)
+    return _counting(source.build(data, device), counts)
+
+
+def _counting(objective: AnyObjective, counts: tuple[str, str] | None) -> AnyObjective:
+    """The same objective, whose calls are counted if it is a user's function."""
+    if counts is not None and isinstance(objective, CallableObjective):
+        objective.counted = Calls(Path(counts[0]), counts[1])
+    return objective
 
 
 def plain(value: Any) -> Any:
