@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
 from ray.tune.experiment.config_parser import _create_trial_from_spec
@@ -20,8 +20,10 @@ from ray.tune.search.variant_generator import format_vars
 from zotune.core.account import POINT
 from zotune.core.settings import flat
 from zotune.study.past import FAILED, Past, give_back, ids_of
-from zotune.study.searching import NewPoints
 from zotune.study.spending import account_of
+
+if TYPE_CHECKING:  # Optuna is imported if a study uses it
+    from zotune.study.searching import NewPoints
 
 
 class Listed(BasicVariantGenerator):
@@ -56,7 +58,7 @@ class Listed(BasicVariantGenerator):
         return {**state, "past": {}} if state else state
 
 
-class Drawn(SearchGenerator):
+class Suggested(SearchGenerator):
     """Tune's generator for a searcher; points are recorded before their trials begin.
 
     The searcher is told the results of trials that have ended, and asked for new points afterwards.

@@ -97,7 +97,8 @@ class Median(MedianStoppingRule):
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         """Add the trial and its results."""
         super().on_trial_add(tune_controller, trial)
-        self._results[trial].extend(_rows_of(self._past.pop(trial.trial_id, None)))
+        if rows := _rows_of(self._past.pop(trial.trial_id, None)):  # Tune expects no empty list
+            self._results[trial] = rows
 
 
 def _rows_of(past: Past | None) -> list[dict[str, Any]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.experiment import Trial
@@ -20,12 +20,15 @@ from zotune.study.launch import is_small, kept_checkpoints, launch_id
 from zotune.study.model import Study
 from zotune.study.past import Past
 from zotune.study.points import Distribution, Point
-from zotune.study.recalling import Drawn, Listed
+from zotune.study.recalling import Listed, Suggested
 from zotune.study.scheduling import scheduler
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.study.studyfile import OPTUNA, PBT, RACE
 from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
+
+if TYPE_CHECKING:  # Optuna is imported if a study uses it
+    from zotune.study.searching import NewPoints
 
 POPULATION_KEEPS = 4
 """Number of checkpoints per trial in PBT, from which other trials may continue."""
@@ -46,13 +49,13 @@ def param_space(study: Study) -> dict[str, Any]:
     return place(study.config, domains)
 
 
-def searcher(
+def search(
     study: Study,
     folder: Path,
     carried: Mapping[str, str] | None = None,
     past: Mapping[str, Past] | None = None,
-) -> Any:
-    """Optuna, or Tune's own generator bound to the study's points.
+) -> Suggested | Listed:
+    """Tune's generator of trials, for Optuna or for the points that the study has chosen.
 
     Args:
         study: the study.
@@ -63,15 +66,23 @@ def searcher(
     past = past or {}
     if study.search.algorithm != OPTUNA:
         return Listed(folder, past, [_nested(p) for p in _points(study)])
+    drawn = [one.point for one in past.values() if one.point is not None]
+    return Suggested(folder, past, searcher(study, carried, drawn))
+
+
+def searcher(
+    study: Study,
+    carried: Mapping[str, str] | None = None,
+    drawn: Iterable[Mapping[str, Any]] = (),
+) -> NewPoints:
+    """Optuna; it suggests the points that were drawn before a kill, and those that are carried."""
     from zotune.study.searching import NewPoints
 
-    drawn = [dict(flat(one.point, "/")) for one in past.values() if one.point is not None]
+    first = [dict(flat(point, "/")) for point in drawn]
     in_order = dict(sorted((carried or {}).items()))
-    known = [_slashed(point) for point in points_of(study, in_order)]
-    known = [*drawn, *(point for point in known if point not in drawn)]
+    first += [p for p in map(_slashed, points_of(study, in_order)) if p not in first]
     seed = study.seed % 2**32
-    new = NewPoints(seed=seed, metric="loss", mode="min", points_to_evaluate=known or None)
-    return Drawn(folder, past, new)
+    return NewPoints(seed=seed, metric="loss", mode="min", points_to_evaluate=first or None)
 
 
 def _points(study: Study) -> list[Point]:
@@ -150,13 +161,17 @@ class Plateau(tune.Stopper):
         return False
 
 
-def stopper(study: Study, folder: Path) -> tune.Stopper:
+def stopper(study: Study, folder: Path, past: Mapping[str, Past] | None = None) -> tune.Stopper:
     """The stoppers of a study; the first charges every report to the account."""
     stoppers: list[tune.Stopper] = [Books(folder)]
     if study.stop.loss is not None:
         stoppers.append(TargetLoss(study.stop.loss))
     if study.stop.plateau is not None:
-        stoppers.append(Plateau(study.stop.plateau))
+        plateau = Plateau(study.stop.plateau)
+        for trial, one in (past or {}).items():
+            for row in one.rows:
+                plateau(trial, row)
+        stoppers.append(plateau)
     return tune.stopper.CombinedStopper(*stoppers)
 
 
@@ -226,7 +241,7 @@ def build_tuner(
         "metric": "loss",
         "mode": "min",
         "num_samples": study.size,
-        "search_alg": searcher(study, folder, carried, past),
+        "search_alg": search(study, folder, carried, past),
         "scheduler": scheduler(study, folder, carried, past),
         "time_budget_s": study.stop.seconds,
         "reuse_actors": True,
@@ -248,7 +263,7 @@ def build_tuner(
                 FailFast(),
                 EventFiles(),
             ],
-            stop=stopper(study, folder),
+            stop=stopper(study, folder, past),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=kept, checkpoint_at_end=True),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),
