@@ -44,6 +44,14 @@ class Past:
     """The configuration that it has changed to (PBT); None: its first one."""
     source: tuple[str, int] | None = None
     """The checkpoint of another trial from which it continues, and its position."""
+    _since: int = 0
+    """How many rows it had when it changed to that."""
+
+    @property
+    def last(self) -> dict[str, Any] | None:
+        """Its furthest row, not one that was repeated after a kill; None if it has none."""
+        rows = self.rows[self._since :] or self.rows[-1:]
+        return max(rows, key=lambda row: int(row.get(CHARGED, 0))) if rows else None
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add what an event says."""
@@ -56,8 +64,14 @@ class Past:
             self.source = None
         if "config" in event:
             self.config, self.source = event["config"], (event["source"], event["at"])
+            self._since = len(self.rows)
         if OVER in event:
             self.over, self.error = event[OVER], event.get("error", "")
+
+    @property
+    def position(self) -> int:
+        """Where it has arrived by its furthest row."""
+        return 0 if self.last is None else int(self.last.get(CHARGED, 0))
 
     def row_at(self, position: int) -> dict[str, Any]:
         """The newest row with a position; what is known of it if there is none."""
@@ -99,14 +113,15 @@ def give_back(trial: Trial, past: Past, folder: Path) -> None:
         found.relative_logdir = found.storage.trial_dir_name = place.name
         found.init_local_path()
         _give_checkpoints(found, past, place)
+    if past.last is not None:
+        told = {"config": trial.config, "done": bool(past.over)}
+        found.update_last_result({**past.last, **told})
     if past.over:
         _give_end(found, past)
 
 
 def _give_end(trial: Any, past: Past) -> None:
-    """Let the trial have ended, with its last row."""
-    if past.rows:
-        trial.update_last_result({**past.rows[-1], "config": trial.config, "done": True})
+    """Let the trial have ended."""
     if past.over == FAILED:
         trial.init_local_path()
         trial.run_metadata.error_filename = ERROR_FILE
@@ -121,7 +136,7 @@ def _give_checkpoints(trial: Any, past: Past, place: Path) -> None:
 
     known = {name: at for name, at in past.saved.items() if (place / name / STATE_FILE).is_file()}
     if (ending := _ending(past, place)) is not None:
-        known[ending] = past.rows[-1][CHARGED]
+        known[ending] = past.position
     found = [(place / name, position) for name, position in known.items()]
     if past.source is not None and Path(past.source[0], STATE_FILE).is_file():
         found.append((Path(past.source[0]), past.source[1]))
@@ -138,9 +153,9 @@ def _ending(past: Past, place: Path) -> str | None:
     The worker writes the state of a trial that has ended before it reports it.
     """
     kept = place / ENDING_FOLDER
-    if past.over != FINISHED or not past.rows or not (kept / STATE_FILE).is_file():
+    if past.over != FINISHED or not (kept / STATE_FILE).is_file():
         return None
-    if past.rows[-1].get(CHARGED) in past.saved.values():
+    if past.position in past.saved.values():
         return None
     name = f"{CHECKPOINT}{_last_index(place) + 1:06d}"
     kept.rename(place / name)

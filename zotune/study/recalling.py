@@ -101,8 +101,7 @@ class Suggested(SearchGenerator):
         """The recorded point; the searcher has it, and its result if there is one."""
         self.points.recall(trial_id)
         if past.over:
-            last = past.rows[-1] if past.rows else None
-            self.points.on_trial_complete(trial_id, last, error=past.over == FAILED)
+            self.points.on_trial_complete(trial_id, past.last, error=past.over == FAILED)
         return dict(past.point or {})
 
     def __getstate__(self) -> dict[str, Any]:
