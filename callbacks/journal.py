@@ -204,8 +204,8 @@ class Journal:
             status = FINISHED
         finite, _ = split_finite(numbers_of(row))
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
-        if again := repeated(reports):
-            finite["repeated"] = float(again)
+        if (again := repeated(reports)) and names.REPEATED not in finite:
+            finite[names.REPEATED] = float(again)
         if before is not None and before["step"] == step_of(row):
             finite |= before["final"]
         finite |= self._log_eta(trial)

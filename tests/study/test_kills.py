@@ -123,5 +123,7 @@ def test_a_killed_study_runs_nothing_again_that_had_ended_and_counts_as_its_func
     assert spent["trials"] == told["trials"] == len(after)
     (summary,) = runs(store, "k", "summary").values()
     assert json.loads(summary.data.tags[ACCOUNT_TAG]) == spent
-    assert {run.info.status for run in runs(store, "k").values()} == {"FINISHED"}
-    assert len(runs(store, "k")) == len(after)
+    trials = runs(store, "k").values()
+    assert {run.info.status for run in trials} == {"FINISHED"}
+    assert len(trials) == len(after)
+    assert sum(run.data.metrics.get("final_repeated", 0) for run in trials) == spent["repeated"]

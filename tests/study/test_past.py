@@ -159,7 +159,7 @@ def test_calls_are_counted_though_their_process_is_killed(tmp_path: Path) -> Non
     Calls(tmp_path, "b")(2)
     Calls(tmp_path, "b")(2)  # the same process, which has had another trial in between
     assert calls_in(tmp_path) == {"a": 8, "b": 4}
-    assert all(f"-{os.getpid()}" in file.name for file in tmp_path.glob("b.*"))
+    assert [file.name.endswith(f"-{os.getpid()}") for file in tmp_path.glob("b/*")] == [True]
 
 
 def test_spending_is_read_as_it_was_recorded() -> None:

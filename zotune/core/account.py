@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,10 @@ class Entry:
     def knows(self, position: int) -> bool:
         """Whether the trial has passed a position on its way to ``high``."""
         return self.begun and self.low <= position <= self.high
+
+    def repeated_of(self, calls: int) -> int:
+        """What was repeated of so many calls; the reported part if calls are not counted (0)."""
+        return calls - self.evaluations - self.monitored if calls else self.repeated
 
     def report(self, start: int, end: int, monitored: int, evaluations: int = 0) -> None:
         """Charge the part between two positions that is new; count the rest as repeated.
@@ -257,8 +261,10 @@ def spent_in(folder: Path) -> Spending:
     >>> spent_in(Path("nowhere")).charged
     0
     """
-    account = Account(folder / ACCOUNT_FILE)
-    return account.spending.with_all_calls(sum(calls_in(folder / CALLS_FOLDER).values()))
+    account, calls = Account(folder / ACCOUNT_FILE), calls_in(folder / CALLS_FOLDER)
+    trials = {*account.entries, *calls}
+    again = sum(account.of(trial).repeated_of(calls.get(trial, 0)) for trial in trials)
+    return replace(account.spending, repeated=again)
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:

@@ -24,8 +24,8 @@ class Calls:
     """
 
     def __init__(self, folder: Path, trial: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{trial}.{socket.gethostname()}-{os.getpid()}"
+        file = folder / trial / f"{socket.gethostname()}-{os.getpid()}"
+        file.parent.mkdir(parents=True, exist_ok=True)
         opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.ftruncate(opened, SIZE)
@@ -38,10 +38,14 @@ class Calls:
         self._number[0] += many
 
 
+def calls_of(folder: Path, trial: str) -> int:
+    """The number of calls of a trial, by all processes that have worked on it; 0 if not counted."""
+    place = folder / trial
+    numbers = (file.read_bytes() for file in place.iterdir()) if place.is_dir() else ()
+    return sum(int.from_bytes(number[:SIZE], "little") for number in numbers)
+
+
 def calls_in(folder: Path) -> dict[str, int]:
-    """The number of calls of each trial, by all processes that have worked on it."""
-    found: dict[str, int] = {}
-    for file in sorted(folder.glob("*.*")) if folder.is_dir() else []:
-        trial, number = file.name.partition(".")[0], file.read_bytes()
-        found[trial] = found.get(trial, 0) + int.from_bytes(number[:SIZE], "little")
-    return found
+    """The number of calls of each trial."""
+    trials = sorted(place.name for place in folder.iterdir()) if folder.is_dir() else ()
+    return {trial: calls_of(folder, trial) for trial in trials}

@@ -35,6 +35,8 @@ CHARGED, CALLED, LOOKED = "charged", "called", "looked"
 uncharged ones."""
 CHARGED_BEFORE, CALLED_BEFORE, LOOKED_BEFORE = "charged_before", "called_before", "looked_before"
 """The same at the start of this report's part."""
+REPEATED = "repeated"
+"""Row key: what the trial has repeated after kills, if anything."""
 TOTALS = (CHARGED, CALLED, LOOKED, CHARGED_BEFORE, CALLED_BEFORE, LOOKED_BEFORE)
 CURVE_KEY = "_zotune_curve"
 """Private row key of the curve points, which callbacks remove from the row."""
@@ -68,7 +70,7 @@ ROW_KEYS = frozenset(
         "gamma",
         "done",
         "config",
-        "repeated",
+        REPEATED,
         *TOTALS,
     ]
 )

@@ -47,10 +47,6 @@ class Spending:
         """The same in the unit of these rows; the sum of the rows if no account was kept."""
         return replace(self, count=rows.count) if self.trials else rows
 
-    def with_all_calls(self, calls: int) -> Spending:
-        """The same where all calls of the function are counted: the others were repeated."""
-        return replace(self, repeated=calls - self.evaluations - self.monitored) if calls else self
-
     def as_record(self) -> dict[str, Any]:
         """All fields as plain values."""
         return asdict(self) | {"left": self.left}

@@ -17,7 +17,7 @@ from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
 from zotune.core.account import spent_in
-from zotune.core.names import FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
+from zotune.core.names import FAILED, INTERRUPTED, REPEATED, RUNNING, STOPPED_EARLY, STUDY_FILE
 from zotune.core.settings import label, place, setting
 from zotune.core.spending import Spending, repeated
 from zotune.errors import CheckpointError, ConfigError
@@ -166,6 +166,8 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _repeated(row: Mapping[str, Any], folder: Path) -> int:
     """Repeated budget of a trial after crashes; rows are read only if it was restored."""
+    if REPEATED in row:
+        return int(row[REPEATED])
     if row.get("iterations_since_restore") == row.get("training_iteration"):
         return 0
     try:

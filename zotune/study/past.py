@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.core.account import OVER, POINT, ROW, SAVED, events_in
-from zotune.core.names import ACCOUNT_FILE, CHARGED, ENDING_FOLDER, STATE_FILE
+from zotune.core.names import ACCOUNT_FILE, CHARGED, ENDING_FOLDER, REPEATED, STATE_FILE
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -97,13 +97,14 @@ def ids_of(launch: str) -> str:
     return f"{sha256(launch.encode()).hexdigest()[:5]}_"
 
 
-def give_back(trial: Trial, past: Past, folder: Path) -> None:
+def give_back(trial: Trial, past: Past, folder: Path, repeated: int = 0) -> None:
     """Let a trial that Tune has just made be the one that was recorded.
 
     Args:
         trial: the new trial, with the id and the first configuration of the old one.
         past: what is known of it.
         folder: the folder of the launch.
+        repeated: what it has repeated after kills.
     """
     found: Any = trial
     place = next(iter(sorted(folder.glob(f"{trial.trial_id}_*/"))), None)
@@ -115,6 +116,7 @@ def give_back(trial: Trial, past: Past, folder: Path) -> None:
         _give_checkpoints(found, past, place)
     if past.last is not None:
         told = {"config": trial.config, "done": bool(past.over)}
+        told |= {REPEATED: repeated} if repeated else {}
         found.update_last_result({**past.last, **told})
     if past.over:
         _give_end(found, past)

@@ -20,7 +20,7 @@ from ray.tune.search.variant_generator import format_vars
 from zotune.core.account import POINT
 from zotune.core.settings import flat
 from zotune.study.past import FAILED, Past, give_back, ids_of
-from zotune.study.spending import account_of
+from zotune.study.spending import account_of, repeated_of
 
 if TYPE_CHECKING:  # Optuna is imported if a study uses it
     from zotune.study.searching import NewPoints
@@ -46,7 +46,12 @@ class Listed(BasicVariantGenerator):
         """The next trial, as it was left."""
         trial: Trial | None = super().next_trial()  # type: ignore[no-untyped-call]
         if trial is not None and trial.trial_id in self.past:
-            give_back(trial, self.past[trial.trial_id], self.folder)
+            give_back(
+                trial,
+                self.past[trial.trial_id],
+                self.folder,
+                repeated_of(self.folder, trial.trial_id),
+            )
         return trial
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class Suggested(SearchGenerator):
             trial_id=trial_id,
         )
         if past is not None:
-            give_back(trial, past, self.folder)
+            give_back(trial, past, self.folder, repeated_of(self.folder, trial.trial_id))
         return trial
 
     def _recalled(self, trial_id: str, past: Past) -> dict[str, Any]:

@@ -17,15 +17,18 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.config import Config
 from zotune.core.account import OVER, ROW, Account
+from zotune.core.calls import calls_of
 from zotune.core.names import (
     ACCOUNT_FILE,
     CALLED,
     CALLED_BEFORE,
+    CALLS_FOLDER,
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
     LOOKED,
     LOOKED_BEFORE,
+    REPEATED,
 )
 from zotune.study.past import FINISHED
 from zotune.study.reserving import (
@@ -55,6 +58,12 @@ def account_of(folder: Path) -> Account:
     return _OPEN.get(folder.name) or Account(folder / ACCOUNT_FILE)
 
 
+def repeated_of(folder: Path, trial: str) -> int:
+    """What a trial of a launch has repeated after kills."""
+    calls = calls_of(folder / CALLS_FOLDER, trial)
+    return account_of(folder).of(trial).repeated_of(calls)
+
+
 class Books(tune.Stopper):
     """A stopper that charges every report, and ends the study when no trial can start."""
 
@@ -75,6 +84,9 @@ class Books(tune.Stopper):
                 result[CALLED] - result[CALLED_BEFORE],
                 **{ROW: row, **ended},
             )
+            again = repeated_of(self.folder, trial_id)
+            if again and isinstance(result, dict):
+                result[REPEATED] = again
         return False
 
     def stop_all(self) -> bool:
