@@ -199,7 +199,11 @@ class Limited(FIFOScheduler):
         """End waiting trials that the rest does not cover; the base chooses among the others."""
         waiting = [t for t in tune_controller.get_trials() if t.status == Trial.PENDING]
         for trial in waiting:
-            if not self._fits(trial):
+            if self._fits(trial):
+                continue
+            if self.account.of(trial.trial_id).begun:  # before a kill
+                tune_controller.stop_trial(trial)
+            else:
                 self._leave_out(tune_controller, trial)
         chosen = self.base.choose_trial_to_run(tune_controller)
         if chosen is not None and chosen.status == Trial.PAUSED and not self._fits(chosen):
