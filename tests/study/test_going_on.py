@@ -53,7 +53,7 @@ def test_a_resumed_launch_needs_nothing_that_tune_has_saved(tmp_path: Path, left
     before = json.loads(invoke("run", path, *options, "--json").stdout)
     folder = Path(before["folder"])
     for state in [*folder.glob("*-state-*.json"), *folder.glob("experiment_state-*.json")]:
-        state.write_text(state.read_text()[:99]) if left else state.unlink()
+        state.write_bytes(state.read_bytes()[:99]) if left else state.unlink()
     record = json.loads((folder / "launch.json").read_text())
     (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
     rows = {file: file.read_text() for file in folder.glob("*/result.json")}

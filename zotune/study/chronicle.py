@@ -11,7 +11,7 @@ from ray.tune.experiment import Trial
 
 from zotune.core.account import OVER, SAVED
 from zotune.core.names import CHARGED, CURVE_KEY, ENDING_FOLDER
-from zotune.study.past import FAILED, FINISHED
+from zotune.study.past import FAILED, FINISHED, give_ending
 from zotune.study.spending import account_of
 
 
@@ -52,6 +52,13 @@ class Chronicle(tune.Callback):
         file = trial.error_file
         why = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""
         self._over(trial, FAILED, error=why)
+
+    def on_trial_recover(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Let a trial whose worker died after its last report start at its end."""
+        if account_of(self.folder).of(trial.trial_id).over == FINISHED:
+            give_ending(trial, dict(trial.last_result))
 
     def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Record a checkpoint, which is whole now."""

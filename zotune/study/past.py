@@ -133,35 +133,36 @@ def _give_end(trial: Any, past: Past) -> None:
 
 def _give_checkpoints(trial: Any, past: Past, place: Path) -> None:
     """Register the checkpoints that the trial has, and the state that it ended with."""
+    found = [(place / name, at) for name, at in past.saved.items()]
+    found += [] if past.source is None else [(Path(past.source[0]), past.source[1])]
+    for path, position in found:
+        if (path / STATE_FILE).is_file():
+            _register(trial, path, past.row_at(position))
+    trial.storage.current_checkpoint_index = _last_index(place)
+    if past.over == FINISHED and past.position not in past.saved.values():
+        give_ending(trial, past.row_at(past.position))
+
+
+def give_ending(trial: Any, row: dict[str, Any]) -> None:
+    """Let the last checkpoint of a trial be the state that it has ended with.
+
+    The worker writes that before it reports the end; without it, nothing changes.
+    """
+    place = Path(trial.storage.trial_fs_path)
+    kept, number = place / ENDING_FOLDER, _last_index(place) + 1
+    if (kept / STATE_FILE).is_file():
+        _register(trial, kept.rename(place / f"{CHECKPOINT}{number:06d}"), row)
+        trial.storage.current_checkpoint_index = number
+
+
+def _register(trial: Any, path: Path, row: dict[str, Any]) -> None:
+    """Add a checkpoint to those that Tune knows of the trial, as the newest."""
     from ray.train._internal.session import _TrainingResult
     from ray.tune import Checkpoint
 
-    known = {name: at for name, at in past.saved.items() if (place / name / STATE_FILE).is_file()}
-    if (ending := _ending(past, place)) is not None:
-        known[ending] = past.position
-    found = [(place / name, position) for name, position in known.items()]
-    if past.source is not None and Path(past.source[0], STATE_FILE).is_file():
-        found.append((Path(past.source[0]), past.source[1]))
-    for path, position in found:
-        checkpoint = Checkpoint(str(path), filesystem=trial.storage.storage_filesystem)
-        saved = _TrainingResult(checkpoint, past.row_at(position))
-        trial.run_metadata.checkpoint_manager.register_checkpoint(saved)
-    trial.storage.current_checkpoint_index = _last_index(place)
-
-
-def _ending(past: Past, place: Path) -> str | None:
-    """The name of a new checkpoint of a trial whose last one was lost with the driver.
-
-    The worker writes the state of a trial that has ended before it reports it.
-    """
-    kept = place / ENDING_FOLDER
-    if past.over != FINISHED or not (kept / STATE_FILE).is_file():
-        return None
-    if past.position in past.saved.values():
-        return None
-    name = f"{CHECKPOINT}{_last_index(place) + 1:06d}"
-    kept.rename(place / name)
-    return name
+    checkpoint = Checkpoint(str(path), filesystem=trial.storage.storage_filesystem)
+    saved = _TrainingResult(checkpoint, row)
+    trial.run_metadata.checkpoint_manager.register_checkpoint(saved)
 
 
 def _last_index(place: Path) -> int:
