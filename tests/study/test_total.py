@@ -47,6 +47,20 @@ class Killer(tune.Callback):
             os.kill(result["pid"], signal.SIGKILL)
 
 
+class KillerAtTheEnd(tune.Callback):
+    """Kills the worker of every trial that has reported its end, once, before it is saved."""
+
+    def __init__(self) -> None:
+        self.killed: list[str] = []
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result["done"] and trial.trial_id not in self.killed:
+            self.killed.append(trial.trial_id)
+            os.kill(result["pid"], signal.SIGKILL)
+
+
 def run(tmp_path: Path, *callbacks: tune.Callback, **changes: Any) -> tuple[Any, Spending]:
     """The rows of a study's trials, and what it has spent."""
     study = plain_study(**SMALL | changes)
@@ -74,6 +88,18 @@ def test_without_a_total_everything_is_booked_all_the_same(tmp_path: Path) -> No
     assert spending.charged == 4 * 2 * 96 == sum(row["charged"] for row in rows)
     assert spending.monitored == sum(row["looked"] for row in rows) > 0
     assert (spending.repeated, spending.total, spending.left) == (0, None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_ray")
+def test_a_trial_whose_worker_dies_after_its_last_report_is_not_run_again(tmp_path: Path) -> None:
+    rows, spending = run(tmp_path, KillerAtTheEnd(), space={"q": [1, 5]})
+    assert (spending.charged, spending.repeated) == (2 * 2 * 96, 0)
+    assert [row["status"] for row in rows] == ["exhausted", "exhausted"]
+    (folder,) = (tmp_path / "mine").iterdir()
+    for trial in folder.glob("*_q*"):
+        assert zotune.load_run(trial).spent == 96
+        assert not (trial / "ending").exists()
 
 
 @pytest.mark.slow
