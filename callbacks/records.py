@@ -182,7 +182,7 @@ def name_of(trial: Trial, settings: Mapping[str, Any], searched: Mapping[str, An
     Estimator and q are named also if they are not searched, unless other settings are: pages cut
     off what is long. So is the name without the parents of a nested setting, if it is unique.
     """
-    alone = searched.keys() <= {"estimator", "q", "replicate"}
+    alone = searched.keys() <= {"method", "estimator", "q", "replicate"}
     named = {**_known(settings), **searched} if alone else _in_order(searched)
     return without_credentials(label(_shortened(named)) or str(trial))[:KEY_LENGTH]
 
@@ -204,8 +204,9 @@ def group_of(settings: Mapping[str, Any], searched: Mapping[str, Any]) -> str:
 
 
 def _in_order(searched: Mapping[str, Any]) -> dict[str, Any]:
-    """Estimator and q first."""
-    return dict(sorted(searched.items(), key=lambda item: item[0] not in ("estimator", "q")))
+    """Method, estimator and q first."""
+    first = ("method", "estimator", "q")
+    return dict(sorted(searched.items(), key=lambda item: item[0] not in first))
 
 
 def _shortened(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def searched_by(
 
 
 def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: settings[key] for key in ("estimator", "q") if key in settings}
+    return {key: settings[key] for key in ("method", "estimator", "q") if key in settings}
 
 
 def last_line(error: str) -> str:

@@ -45,8 +45,8 @@ _REMEMBERED: dict[str, str] = {}
 def resolve_uri(given: str | os.PathLike[str] | None = None) -> str:
     """The store's full address: as given, from the environment, or ``mlflow.db`` in this folder.
 
-    >>> resolve_uri("https://tracking.example.org")
-    'https://tracking.example.org'
+    >>> resolve_uri("https://mlflow.example.net")
+    'https://mlflow.example.net'
     """
     uri = with_credentials(str(given)) if given else os.environ.get(URI) or USUAL_STORE
     scheme = scheme_of(uri)

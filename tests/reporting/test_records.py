@@ -45,7 +45,7 @@ def test_records_hold_every_point_of_the_newest_launch_and_the_study_it_ran(
             assert trial.course.curve[column].tolist() == alone[column].tolist()
         assert trial.status == "exhausted"
         assert (trial.spent, trial.budget) == (200, 200)
-        assert trial.config["problem"] == PROBLEM
+        assert trial.config["problem"] == complete_problem(PROBLEM)
 
 
 def whole(config: Mapping[str, Any]) -> dict[str, Any]:

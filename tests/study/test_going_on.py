@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,6 @@ from zotune.study.carrying import only_best
 from zotune.study.launch import LaunchError, extended_launch, new_launch, old_launch
 from zotune.study.running import known_store, with_store
 from zotune.study.tuning import bound_trainable
-
-FORMAT_1_LAUNCH = Path(__file__).parents[1] / "fixtures" / "format1" / "launch"
 
 
 @pytest.mark.slow
@@ -203,27 +200,6 @@ def test_the_winner_of_a_race_that_chooses_everything_goes_on_so_whatever_the_st
     assert alone.configuration(point).method == "auto"
     with pytest.raises(ConfigError, match=r"needs --budget, more than the 60 .* got 50"):
         only_best(raced, winner, 50)
-
-
-@pytest.mark.usefixtures("shared_ray")
-def test_a_launch_of_format_1_goes_on_from_its_checkpoints_with_a_larger_budget(
-    tmp_path: Path,
-) -> None:
-    before = shutil.copytree(FORMAT_1_LAUNCH, tmp_path / "out") / "tiny"
-    (old,) = before.iterdir()
-    words = ("run", old / "study.yaml", "--storage", tmp_path / "out")
-    done = invoke(*words, "--resume", old.name, "--budget", "80", "--json")
-    assert done.exit_code == 0, done.output
-    folder = Path(json.loads(done.stdout)["folder"])
-    for q in (1, 4):
-        (trial,) = folder.glob(f"*_q{q}")
-        first = json.loads((trial / "result.json").read_text().splitlines()[0])
-        assert first["spent"] > 40  # what the old launch had spent is not spent again
-        run, whole = zotune.load_run(trial), zotune.load_run(next(old.glob(f"*_q{q}")))
-        assert run.config == whole.config.model_copy(update={"budget": 80, "report_every": 5})
-        assert run.spent == 80
-        problem, settings = run.config.problem, run.config.model_dump(exclude={"problem"})
-        torch.testing.assert_close(run.x, zotune.minimize(problem, **settings).x)
 
 
 @pytest.mark.usefixtures("shared_ray")

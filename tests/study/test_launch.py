@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import zotune
+from zotune.config import Config
 from zotune.core.names import FINISHED, INTERRUPTED
 from zotune.objectives import PROBLEMS
-from zotune.runs.old_defaults import CHOICES_2, DEFAULTS_1
+from zotune.runs.old_defaults import CHOICES_2
 from zotune.study import Study
 from zotune.study.defaults import completed
 from zotune.study.launch import (
@@ -27,8 +27,6 @@ from zotune.study.launch import (
 )
 from zotune.study.shape import Shape
 from zotune.study.studyfile import parse_document
-
-FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "format1"
 
 STUDY = Study(name="mine", problem={"name": "quadratic", "dim": 10}, budget=50, space={"q": [1, 5]})
 
@@ -60,7 +58,7 @@ def test_a_launch_holds_every_setting_and_every_default(tmp_path: Path) -> None:
     record = json.loads((launch.folder / "launch.json").read_text())
     assert record["format"] == 3
     options = {f"problem.{option}" for option in PROBLEMS["quadratic"].options}
-    assert record["defaults"].keys() == {*DEFAULTS_1, *options}
+    assert record["defaults"].keys() == {*Config.model_fields, *options} - {"problem", "budget"}
     saved = parse_document((launch.folder / "study.yaml").read_text()).data
     assert saved.keys() == Shape.model_fields.keys() - {"claims", "tuning"}
     assert (saved["format"], saved["scheduler"], saved["stop"]["loss"]) == (3, "none", None)
@@ -86,22 +84,6 @@ def test_a_default_that_has_changed_since_does_not_change_a_launch(tmp_path: Pat
     with extended_launch("mine", tmp_path, launch.id, budget=60) as more:
         config = more.study.configuration(more.study.trials[1])
     assert (config.directions, config.problem["condition"], config.budget) == ("sphere", 7.0, 60)
-
-
-def test_a_launch_of_format_1_is_not_resumed_as_it_was(tmp_path: Path) -> None:
-    home = shutil.copytree(FORMAT_1 / "launch", tmp_path / "out") / "tiny"
-    (folder,) = home.iterdir()
-    written = parse_document((folder / "study.yaml").read_text()).data
-    study = Study(**written, format=1)
-    assert [known.id for known in launches_of(study, tmp_path / "out")] == [folder.name]
-    record = json.loads((folder / "launch.json").read_text())
-    (folder / "launch.json").write_text(json.dumps(record | {"state": "interrupted"}))
-    assert launches_of(study, tmp_path / "out") == []  # nothing of it can go on
-    refusal = f"was written by an older zotune .* with --resume {folder.name} --budget N, more"
-    with pytest.raises(LaunchError, match=refusal) as refused:
-        old_launch("tiny", tmp_path / "out", None).__enter__()
-    assert "\n" not in str(refused.value)
-    assert zotune.load_run(folder).status == "exhausted"
 
 
 def test_a_launch_of_format_1_has_the_defaults_of_then() -> None:
@@ -199,7 +181,7 @@ def test_launches_of_a_study_are_known_by_what_they_run_not_by_what_is_claimed(
 ) -> None:
     said = {"name": "blocks", "says": "Blocks help.", "not_rising": "q"}
     settings: dict[str, Any] = {"name": "mine", "problem": "quadratic", "budget": 90}
-    settings["space"] = {"q": [1, 9]}
+    settings |= {"space": {"q": [1, 9]}, "replicates": 6}  # so that claims can be decided
     with new_launch(Study(**settings), tmp_path) as launch:
         assert launches_of(Study(**settings), tmp_path) == []
     claiming = Study(**settings, claims=[said], question="Do they?")

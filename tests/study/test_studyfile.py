@@ -152,9 +152,10 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "{loguniform: …}, {randint: …}, {lograndint: …} in space, got 2; "
         "a single value belongs under fixed",
         "mine.yaml:10: replicates holds for the whole study; it belongs at the top of the file",
-        "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: estimator, q, "
-        "directions, difference, mu, update, step, eta, bounds, scale, L, workers, block_bytes, "
-        "schedule, warmup, clip, momentum, embedding_rows, memory, keep_best, curve, diagnostics",
+        "mine.yaml:11: 'stepp' is not a setting (did you mean 'step'?); settings: method, "
+        "estimator, q, directions, difference, mu, update, step, eta, bounds, scale, L, workers, "
+        "block_bytes, schedule, warmup, clip, momentum, embedding_rows, memory, keep_best, curve, "
+        "diagnostics",
         "mine.yaml:12: mu must be greater than 0, got -1",
         "mine.yaml:12: directions 'gausian' is not known (did you mean 'gaussian'?); "
         "known: coordinate, gaussian, orthogonal, rademacher, sphere",

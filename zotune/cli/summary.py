@@ -18,6 +18,7 @@ from zotune.core.account import spent_in
 from zotune.core.names import EXHAUSTED, FAILED
 from zotune.core.settings import PROBLEM, has_method, setting, short, spender
 from zotune.core.spending import Spending
+from zotune.methods import AUTO
 from zotune.results.checkpoints import from_outcome, spent_by
 from zotune.results.configurations import (
     Configuration,
@@ -232,22 +233,26 @@ def best_table(some: Sequence[Configuration], title: str, searched: Sequence[str
     shown = Table(title=title, title_justify="left")
     for option in apart:
         shown.add_column(option, justify="right", min_width=len(option))
-    shown.add_column("estimator", min_width=len("estimator"))
+    first = "method" if any(has_method(one.config) for one in some) else "estimator"
+    shown.add_column(first, min_width=len("estimator"))
     value = "gap f − f*" if measure == "gap" else "loss"
     for column in ("q", *more, value, *spreads, *metrics, "steps"):
         shown.add_column(column, justify="right", min_width=len(column))
     shown.add_column("")
     for one in some:
         which = [*(short(one.settings.get(key)) for key in apart), str(spender(one.config))]
-        which += [
-            "" if has_method(one.config) else short(one.config.get("q")),
-            *(short(one.settings.get(key)) for key in more),
-        ]
+        which += [_cell(one, key) for key in ("q", *more)]
         spread = f"{one.last('loss_std') or 0:.2g}" if one.replicates > 1 else ""
         numbers = [f"{one.last(measure):.5g}", *([spread] if spreads else [])]
         numbers += [f"{one.metrics[name]:.3g}" if name in one.metrics else "" for name in metrics]
         shown.add_row(*which, *numbers, f"{one.last('steps') or 0:.0f}", _marks(one, some, apart))
     return shown
+
+
+def _cell(one: Configuration, key: str) -> str:
+    """A setting of a configuration; empty for settings that its method does not have."""
+    value = one.settings.get(key) if key in one.settings else one.config.get(key)
+    return "" if has_method(one.config) and value in (AUTO, None) else short(value)
 
 
 def print_whole(console: Console, table: Table) -> None:

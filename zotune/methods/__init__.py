@@ -37,11 +37,12 @@ from importlib.metadata import PackageNotFoundError, version
 from inspect import isgeneratorfunction
 
 from zotune.errors import ConfigError
+from zotune.methods.external import Calls, solved
 from zotune.methods.start import Choice, Points, Stage, Start, Vector
 from zotune.registry import Registry, summary_of
 
 __all__ = ["AUTO", "BLOCKS", "METHODS", "Choice", "Method", "Points", "Stage", "Start", "Vector"]
-__all__ += ["register"]
+__all__ += ["Calls", "register", "solved"]
 
 AUTO, BLOCKS = "auto", "blocks"
 """Names that other parts of zotune refer to: the default, and steps along blocks of directions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zotune.methods import register
-from zotune.methods.parts.external import Calls, solved
+from zotune.methods.external import Calls, solved
 from zotune.methods.start import Stage, Start
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zotune.core.aim import Aim
 from zotune.core.names import DIVERGED
 from zotune.core.ranking import LOSS, rank, remarks
-from zotune.core.settings import PROBLEM, flat, short, spender
+from zotune.core.settings import PROBLEM, flat, has_method, short, spender
 from zotune.results.trial import WHOLE, Trial, is_metric
 
 if TYPE_CHECKING:
@@ -299,7 +299,8 @@ def panel_of(one: Configuration, among: Sequence[Configuration]) -> str:
 
 
 def _panel(one: Configuration, differing: Sequence[str]) -> str:
-    named = [spender(one.config), *(one.config.get(key) for key in differing)]
+    apart = () if has_method(one.config) else differing  # settings of blocks
+    named = [spender(one.config), *(one.config.get(key) for key in apart)]
     known = [str(part) for part in named if part is not None]
     return ", ".join(known) or " ".join(one.names)
 
