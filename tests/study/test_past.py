@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -148,6 +149,13 @@ def test_without_counted_calls_what_was_reported_again_is_repeated(tmp_path: Pat
     assert spent_in(tmp_path).repeated == 10
 
 
+def test_what_workers_make_again_is_among_the_counted_calls_or_added(tmp_path: Path) -> None:
+    account(tmp_path).report("a", 0, 20, evaluations=20, again=3)
+    assert spent_in(tmp_path).repeated == 3
+    CallCount(tmp_path / CALLS_FOLDER, "a")(20 + 2)  # a worker died before the third
+    assert spent_in(tmp_path).repeated == 2
+
+
 def test_calls_are_counted_though_their_process_is_killed(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from zotune.core.calls import CallCount; "
@@ -160,6 +168,13 @@ def test_calls_are_counted_though_their_process_is_killed(tmp_path: Path) -> Non
     CallCount(tmp_path, "b")(2)  # the same process, which has had another trial in between
     assert calls_in(tmp_path) == {"a": 8, "b": 4}
     assert [file.name.endswith(f"-{os.getpid()}") for file in tmp_path.glob("b/*")] == [True]
+
+
+def test_a_count_that_is_sent_with_a_function_goes_on_where_it_arrives(tmp_path: Path) -> None:
+    calls = CallCount(tmp_path, "a")
+    calls(2)
+    pickle.loads(pickle.dumps(calls))(3)
+    assert calls_in(tmp_path) == {"a": 5}
 
 
 def test_spending_is_read_as_it_was_recorded() -> None:

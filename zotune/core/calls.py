@@ -24,6 +24,7 @@ class CallCount:
     """
 
     def __init__(self, folder: Path, trial: str) -> None:
+        self._place = folder, trial
         file = folder / trial / f"{socket.gethostname()}-{os.getpid()}"
         file.parent.mkdir(parents=True, exist_ok=True)
         opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -32,6 +33,10 @@ class CallCount:
             self._number = memoryview(mmap.mmap(opened, SIZE)).cast("Q")
         finally:
             os.close(opened)
+
+    def __reduce__(self) -> tuple[type[CallCount], tuple[Path, str]]:
+        """Another process that gets it counts in a file of its own."""
+        return CallCount, self._place
 
     def __call__(self, many: int = 1) -> None:
         """Count calls that are about to be made."""

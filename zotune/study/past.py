@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.core.account import OVER, POINT, ROW, SAVED, events_in
-from zotune.core.names import ACCOUNT_FILE, CHARGED, ENDING_FOLDER, REPEATED, STATE_FILE
+from zotune.core.names import ACCOUNT_FILE, AGAIN, CHARGED, ENDING_FOLDER, REPEATED, STATE_FILE
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -116,7 +116,7 @@ def give_back(trial: Trial, past: Past, folder: Path, repeated: int = 0) -> None
         _give_checkpoints(found, past, place)
     if past.last is not None:
         told = {"config": trial.config, "done": bool(past.over)}
-        told |= {REPEATED: repeated} if repeated else {}
+        told |= {REPEATED: repeated} if repeated or past.last.get(AGAIN) else {}
         found.update_last_result({**past.last, **told})
     if past.over:
         _give_end(found, past)
