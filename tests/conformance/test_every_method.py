@@ -231,3 +231,20 @@ def test_a_method_says_its_answer_where_the_lowest_value_is_not_it() -> None:
     assert run.best_x.tolist() == START
     assert str(run.chosen["caution"]) == "high: the lowest value may be noise"
     assert run.message.startswith("careful ended after 2 of 70 evaluations: enough; no point")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_ray")
+@pytest.mark.parametrize("name", ["auto", "lbfgsb", OWN])
+def test_any_number_of_workers_makes_the_same_run(name: str) -> None:
+    def valley(x: Array) -> float:
+        return float((100 * (x[1:] - x[:-1] ** 2) ** 2).sum() + ((1 - x) ** 2).sum())
+
+    runs = [
+        zotune.minimize(valley, START, budget=60, method=name, workers=workers, array="numpy")
+        for workers in (0, 1, 2)
+    ]
+    for run in runs[1:]:
+        assert torch.equal(run.x, runs[0].x)
+        assert run.curve.equals(runs[0].curve)
+        assert run.message == runs[0].message
