@@ -51,6 +51,7 @@ from zotune.core.names import (
     LOST_TAG,
     MINIMUM_KEY,
     MINIMUM_TAG,
+    REPEATED,
     STATUS_TAG,
     STOPPED_EARLY,
 )
@@ -245,6 +246,12 @@ class Journal:
         self._replay(record)
         return [record]
 
+    def last_points(self, trial: Trial) -> list[Record]:
+        """The points of a trial's last row, if a killed driver had not written them down."""
+        row = trial.last_result or {}
+        curve = row.pop(names.CURVE_KEY, None)
+        return [] if curve is None else self.result(trial, row, curve)
+
     def end(self, trial: Trial, status: str) -> list[Record]:
         """The trial's last values and what became of it.
 
@@ -269,12 +276,9 @@ class Journal:
         if not ours and value is not None and math.isfinite(value):
             finite[self._aim.metric] = value  # also if the last row does not have it
         reports = self._reports.get(trial.trial_id, []) + self._unwritten.pop(trial.trial_id, [])
-        if (
-            again := repeated(reports)
-            + self._before.get(trial.trial_id, 0)
-            + int(row.get(AGAIN, 0))
-        ):
-            finite["repeated"] = float(again)
+        again = repeated(reports) + self._before.get(trial.trial_id, 0) + int(row.get(AGAIN, 0))
+        if again and REPEATED not in finite:
+            finite[REPEATED] = float(again)
         if before is not None and before["step"] == step_of(row):
             finite |= before["final"]
         finite |= self._log_eta(trial)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,6 +118,7 @@ class MLflowCurves(Callback):
         self._wait = wait
         self._folder = None if spool is None else str(Path(spool).absolute())
         self._session: Session | None = None
+        self._expected: list[str] = []
         self._complained = self._told_files = False
         self._launch = self._about
 
@@ -130,7 +131,7 @@ class MLflowCurves(Callback):
         self._about, self._wait, self._folder = state["about"], state["wait"], state["folder"]
         self._aim, self._points = state["aim"], state["points"]
         self._uri = with_credentials(self._about["tracking_uri"])
-        self._session = None
+        self._session, self._expected = None, []
         self._complained = self._told_files = False
         self._launch = self._about
 
@@ -138,7 +139,7 @@ class MLflowCurves(Callback):
         """A copy, which within this process keeps the credentials."""
         copied = type(self).__new__(type(self))
         copied.__setstate__(self.__getstate__())
-        copied._uri = self._uri
+        copied._uri, copied._expected = self._uri, self._expected
         return copied
 
     @_harmless
@@ -220,17 +221,24 @@ class MLflowCurves(Callback):
         """Record the end of trials that are still open, and wait for the delivery."""
         for name in {place_of(trial)[1] for trial in trials}:
             stop_asking(name)
-        session, self._session = self._session, None
-        if session is None:
+        if not trials:
             return
+        session, self._session = self._opened(trials), None
         for trial in trials:
             if session.journal.is_open(trial):
                 status = FAILED if trial.status == Trial.ERROR else KILLED
+                session.write(session.journal.last_points(trial))
                 session.write(session.journal.end(trial, status))
         session.end_or_wait(self._wait)
 
+    def expect(self, trials: Iterable[str]) -> None:
+        """Name trials of a resumed launch that Tune will make again, so none of them is lost."""
+        self._expected = [*trials]
+
     def _opened(self, trials: list[Trial]) -> Session:
         if self._session is None:
-            self._session = open_session(trials, self._uri, self._launch, self._folder)
+            self._session = open_session(
+                trials, self._uri, self._launch, self._folder, expected=self._expected
+            )
             self._session.look()
         return self._session

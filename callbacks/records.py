@@ -10,15 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.stores import without_credentials
-from zotune.core.names import (
-    AGAIN,
-    CHARGED,
-    CHARGED_BEFORE,
-    GAMMA_KEY,
-    LOOKED,
-    MINIMUM_KEY,
-    NOW_TAG,
-)
+from zotune.core.names import GAMMA_KEY, MINIMUM_KEY, NOW_TAG, TOTALS
 from zotune.core.settings import flat, label
 
 if TYPE_CHECKING:
@@ -61,10 +53,7 @@ NOT_OF_THE_STUDY = {
     STEP,
     ITERATION,
     SPENT,
-    CHARGED,
-    CHARGED_BEFORE,
-    LOOKED,
-    AGAIN,
+    *TOTALS,
 }
 Point = tuple[int, dict[str, float]]
 

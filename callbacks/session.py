@@ -38,7 +38,7 @@ from zotune.callbacks.stores import (
 )
 from zotune.core.aim import Aim
 from zotune.core.folders import from_here
-from zotune.core.names import STUDY_FILE
+from zotune.core.names import ENDING_FOLDER, STUDY_FILE
 from zotune.core.provenance import versions
 from zotune.core.settings import merged
 
@@ -74,20 +74,26 @@ def files_of(trial: Trial) -> list[str]:
     if storage is None or storage.storage_filesystem.type_name != "local":
         return []
     found = sorted(path.name for path in Path(storage.trial_fs_path).glob("*"))
-    return [name for name in found if not name.startswith((".", *OF_RAY))]
+    return [name for name in found if not name.startswith((".", ENDING_FOLDER, *OF_RAY))]
 
 
 def open_session(
-    trials: list[Trial], uri: str, about: Mapping[str, Any], folder: str | None = None
+    trials: list[Trial],
+    uri: str,
+    about: Mapping[str, Any],
+    folder: str | None = None,
+    *,
+    expected: Iterable[str] = (),
 ) -> Session:
     """Continue the session that has one of the trials, or open a new one.
 
-    Other trials of that session have been lost by Tune, and are marked as superseded.
+    Other trials of that session, unless they are expected, have been lost by Tune, and are marked
+    as superseded.
     """
     place, name = place_of(trials[0])
     elsewhere = Path.cwd() / os.environ.get(SPOOL, "zotune-spool") / name
     home = Path(folder) if folder else (place or elsewhere) / FOLDER
-    living = [trial.trial_id for trial in trials]
+    living = [*(trial.trial_id for trial in trials), *expected]
     for known in find_spools(home) if home.is_dir() else []:
         if any(record.get("trial") in living for record in read_records(known)[0]):
             return _opened(Spool(known), uri, living)

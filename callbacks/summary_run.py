@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zotune.callbacks.artifacts import keep
@@ -20,8 +22,9 @@ from zotune.callbacks.records import (
     of_last_attempts,
 )
 from zotune.callbacks.spool import Record
+from zotune.core.account import spent_in
 from zotune.core.aim import Aim
-from zotune.core.names import SPENT_TAG, STATUS_TAG, STUDY_FILE, TRIALS_TAG
+from zotune.core.names import ACCOUNT_TAG, SPENT_TAG, STATUS_TAG, STUDY_FILE, TRIALS_TAG
 from zotune.core.ranking import LOSS, rank
 from zotune.core.spending import Spending
 
@@ -129,15 +132,28 @@ def status_of(rows: list[dict[str, Any]]) -> str:
 
 
 def write_summary(
-    client: MlflowClient, run_id: str, about: Mapping[str, Any], records: list[Record]
+    client: MlflowClient,
+    run_id: str,
+    about: Mapping[str, Any],
+    records: list[Record],
+    folder: Path,
 ) -> None:
-    """Write the summary to the launch's run; idempotent."""
+    """Write the summary to the launch's run; idempotent.
+
+    Args:
+        client: the store.
+        run_id: the launch's run.
+        about: the header of its spool.
+        records: all records of the spool.
+        folder: the folder of the launch, which has its account if it is one of a study.
+    """
     from mlflow.entities import Param, RunTag
 
     rows = rows_of(records, Aim.of(about))
-    spending = spending_of(records)
+    spending = spent_in(folder).or_of(spending_of(records))
     note = note_of(about, rows, spending)
     tags = {NOTE: note[:8000], TRIALS_TAG: str(len(rows)), SPENT_TAG: str(spending)}
+    tags[ACCOUNT_TAG] = json.dumps(spending.as_record())
     client.log_batch(
         run_id,
         params=[Param(key, str(value)) for key, value in about.get("versions", {}).items()],

@@ -199,9 +199,10 @@ class Delivery:
             client.set_tag(run.id, STATUS_TAG, INTERRUPTED)
             client.set_terminated(run.id, KILLED, end_time=run.start + max(run.high, 0))
             run.status = KILLED
-        write_summary(client, self._summary(client), self.about, records)
+        launch = self.folder.parent.parent
+        write_summary(client, self._summary(client), self.about, records, launch)
         if records and (report := records[-1].get("report")):
-            attach_report(client, self._summary(client), self.folder.parent.parent / report)
+            attach_report(client, self._summary(client), launch / report)
         self._prepare_page(client)
 
     def _prepare_page(self, client: MlflowClient) -> None:

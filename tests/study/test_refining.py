@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from ray import cloudpickle
-from ray.tune.experiment import Experiment
+from ray.tune.experiment import Experiment, Trial
 
 from zotune.claims import Finals, Tuning, refinement
 from zotune.cli import main
-from zotune.core.names import ENDS_KEY
+from zotune.core.names import CHARGED, ENDS_KEY
 from zotune.core.settings import setting
-from zotune.results.trial import Course, Trial
+from zotune.results.trial import Course
+from zotune.results.trial import Trial as Ended
 from zotune.results.verdicts import verdicts_on
 from zotune.study import Study
+from zotune.study.past import FINISHED, Past, ids_of
 from zotune.study.refining import RefinedGrid
-from zotune.study.tuning import param_space, searcher
+from zotune.study.tuning import param_space, search
 from zotune.tune.trainables import ZOTrainable
 
 LIMIT = 1.9
+FOLDER = Path("nowhere")
 STUDY: dict[str, Any] = {
     "name": "mine",
     "problem": {"name": "quadratic", "dim": 20, "condition": 10},
@@ -37,9 +40,9 @@ STUDY: dict[str, Any] = {
 }
 
 
-def grid_of(study: Study) -> RefinedGrid:
+def grid_of(study: Study, past: Mapping[str, Past] | None = None) -> RefinedGrid:
     """The search of a study, as Tune sets it up."""
-    found = searcher(study)
+    found = search(study, FOLDER, past=past)
     assert isinstance(found, RefinedGrid)
     space = param_space(study)
     found.add_configurations(Experiment("x", ZOTrainable, config=space, num_samples=study.size))
@@ -93,6 +96,25 @@ def test_a_search_that_was_saved_goes_on_as_it_would_have() -> None:
     assert whole == [1, 1, 1.5, 1.5, 2, 2, *run_out(second)]
 
 
+@pytest.mark.parametrize("ended", [0, 5, 6, 7, 9])
+def test_a_resumed_launch_is_refined_as_it_would_have_been(ended: int) -> None:
+    study = Study(**STUDY)
+    whole = run_out(grid_of(study))
+    past = {f"{ids_of(FOLDER.name)}{at:05}": past_of_step(whole[at]) for at in range(ended)}
+    resumed, again = grid_of(study, past), list[float]()
+    while len(again) < ended:
+        trial = resumed.next_trial()
+        assert trial is not None
+        assert trial.status == Trial.TERMINATED
+        again.append(float(setting(trial.config, "eta")))
+    assert again + run_out(resumed) == whole
+
+
+def past_of_step(eta: float) -> Past:
+    """The record of a trial that has ended."""
+    return Past(rows=[row_of(eta) | {CHARGED: 3600}], over=FINISHED)
+
+
 def test_a_failed_trial_ends_the_refinement() -> None:
     assert len(run_out(grid_of(Study(**STUDY)), spoil=lambda at: at == 3)) == 6
 
@@ -111,11 +133,11 @@ def test_only_a_grid_with_claims_and_tuning_is_refined() -> None:
 def test_claims_are_not_judged_while_values_beside_the_best_are_missing() -> None:
     study = Study(**STUDY)
 
-    def trial(q: int, eta: float) -> Trial:
+    def trial(q: int, eta: float) -> Ended:
         ends = json.loads(row_of(eta)[ENDS_KEY])
         course = Course(None, ends["losses"], 0.0, diverged=ends["which_diverged"])  # type: ignore[arg-type]
         row = {"start_loss": 3.0, "spent": 400}
-        return Trial("", "", "exhausted", {"q": q, "eta": eta}, row, lambda: course)
+        return Ended("", "", "exhausted", {"q": q, "eta": eta}, row, lambda: course)
 
     trials = [trial(q, eta) for q in (1, 20) for eta in (1.0, 1.5, 2.0)]
     verdicts, why = verdicts_on(trials, study.claims, study.tuning)

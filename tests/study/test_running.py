@@ -18,7 +18,6 @@ from tests.solo import reported, untimed
 from tests.study.small import SMALL, invoke, written
 from zotune.reporting.report import build
 from zotune.results.store import Store
-from zotune.study.running import _put_in_order
 
 
 def assert_equal_to_solo(results: tune.ResultGrid) -> None:
@@ -271,22 +270,3 @@ def test_bad_input_is_told_whole_and_exits_2_without_ray(tmp_path: Path) -> None
     unwritable = invoke("run", path, "--storage", tmp_path / "file")
     assert unwritable.exit_code == 2
     assert "zotune: cannot write to" in unwritable.output
-
-
-def test_a_resumed_launch_takes_up_its_trials_in_the_order_in_which_they_were_made(
-    tmp_path: Path,
-) -> None:
-    trials = [[json.dumps({"trial_id": f"4f0c1_{number:05}"}), "{}"] for number in (7, 0, 10, 2)]
-    state = tmp_path / "experiment_state-2026-11-19.json"
-    state.write_text(json.dumps({"trial_data": trials, "runner_data": {"seconds": 0.1}}))
-    _put_in_order(tmp_path)
-    saved = json.loads(state.read_text())
-    assert saved["trial_data"] == [trials[at] for at in (1, 3, 0, 2)]
-    assert saved["runner_data"] == {"seconds": 0.1}
-
-
-def test_a_state_of_a_form_that_we_do_not_know_stays_as_it_is(tmp_path: Path) -> None:
-    state = tmp_path / "experiment_state-2026-11-19.json"
-    state.write_text('{"trial_data": [{"id": 1}, {"id": 0}]}')
-    _put_in_order(tmp_path)
-    assert state.read_text() == '{"trial_data": [{"id": 1}, {"id": 0}]}'

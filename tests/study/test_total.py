@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ray import tune
 
 import zotune
 from tests.conftest import QUIET
+from tests.evaluators.objectives import dying_and_called
 from tests.instrument import plain_study
 from tests.servers import wait_for
 from zotune.bench.tuning.rehearsal import race
@@ -31,6 +33,7 @@ SMALL: dict[str, Any] = {
     "replicates": 2,
     "space": {"estimator": ["avg", "align"], "q": [1, 5]},
 }
+VALLEY_START = [-1.2, 1.0, 1.0]
 
 
 class Killer(tune.Callback):
@@ -44,6 +47,20 @@ class Killer(tune.Callback):
     ) -> None:
         self.seen += 1
         if self.seen == self.at:
+            os.kill(result["pid"], signal.SIGKILL)
+
+
+class KillerAtTheEnd(tune.Callback):
+    """Kills the worker of every trial that has reported its end, once, before it is saved."""
+
+    def __init__(self) -> None:
+        self.killed: list[str] = []
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result["done"] and trial.trial_id not in self.killed:
+            self.killed.append(trial.trial_id)
             os.kill(result["pid"], signal.SIGKILL)
 
 
@@ -74,6 +91,40 @@ def test_without_a_total_everything_is_booked_all_the_same(tmp_path: Path) -> No
     assert spending.charged == 4 * 2 * 96 == sum(row["charged"] for row in rows)
     assert spending.monitored == sum(row["looked"] for row in rows) > 0
     assert (spending.repeated, spending.total, spending.left) == (0, None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_ray")
+def test_a_trial_whose_worker_dies_after_its_last_report_is_not_run_again(tmp_path: Path) -> None:
+    rows, spending = run(tmp_path, KillerAtTheEnd(), space={"q": [1, 5]})
+    assert (spending.charged, spending.repeated) == (2 * 2 * 96, 0)
+    assert [row["status"] for row in rows] == ["exhausted", "exhausted"]
+    (folder,) = (tmp_path / "mine").iterdir()
+    for trial in folder.glob("*_q*"):
+        assert zotune.load_run(trial).spent == 96
+        assert not (trial / "ending").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_ray")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_calls_of_a_function_of_ones_own_are_all_in_the_account(
+    tmp_path: Path, workers: int
+) -> None:
+    resources = {"cpu": 0.5, "workers": workers, "worker": {"cpu": 0.25}}
+    changed = {"budget": 40, "report_every": 10, "space": {"q": [1, 2, 3]}, "resources": resources}
+    function = zotune.objective(partial(dying_and_called, folder=tmp_path), 3, start=VALLEY_START)
+    tuner = plain_study(**SMALL | changed).tuner(
+        trainable=zotune.trainable(function), storage_path=tmp_path, max_concurrent_trials=1
+    )
+    assert not tuner.fit().errors
+    (folder,) = (tmp_path / "mine").iterdir()
+    spending = spent_in(folder)
+    assert (tmp_path / "died").exists()
+    assert spending.repeated > 0
+    assert spending.charged <= 3 * 2 * 40
+    called = len((tmp_path / "calls").read_bytes())
+    assert spending.evaluations + spending.monitored + spending.repeated == called
 
 
 @pytest.mark.slow

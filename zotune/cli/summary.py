@@ -19,7 +19,7 @@ from zotune.core.names import EXHAUSTED, FAILED
 from zotune.core.settings import PROBLEM, has_method, setting, short, spender
 from zotune.core.spending import Spending
 from zotune.methods import AUTO
-from zotune.results.checkpoints import from_outcome
+from zotune.results.checkpoints import from_outcome, spent_by
 from zotune.results.configurations import (
     Configuration,
     best,
@@ -103,8 +103,7 @@ class Summary:
     @cached_property
     def spending(self) -> Spending:
         """Total spending of all trials."""
-        rows = Spending.of((trial.config, trial.row) for trial in self.trials)
-        return spent_in(self.outcome.launch.folder).with_calls(rows)
+        return spent_in(self.outcome.launch.folder).or_of(spent_by(self.trials))
 
     @cached_property
     def left_out(self) -> list[str]:

@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from zotune.core.names import ACCOUNT_FILE
+from zotune.core.calls import calls_in
+from zotune.core.names import ACCOUNT_FILE, CALLS_FOLDER
 from zotune.core.spending import Spending
 
 Event = Mapping[str, Any]
+ROW, OVER, POINT, SAVED = "row", "over", "point", "saved"
+"""Keys of events about a trial: the row of a report; that it has ended, and how; its point, if a
+search has drawn it; the name of a checkpoint."""
 
 
 @dataclass
@@ -36,10 +40,14 @@ class Entry:
     last: bool = False
     """Whether the reservation ends before the next report because no more budget was left."""
     repeated: int = 0
+    evaluations: int = 0
+    """Calls of the objective that were charged, where reports tell them."""
     monitored: int = 0
     again: int = 0
     """Evaluations that its workers have made again."""
     begun: bool = False
+    over: str = ""
+    """How the trial has ended; empty if it has not."""
     rungs: dict[int, float] = field(default_factory=dict)
     """The loss at each rung of a race."""
     best: float = inf
@@ -56,17 +64,37 @@ class Entry:
         """Whether the trial has passed a position on its way to ``high``."""
         return self.begun and self.low <= position <= self.high
 
-    def report(self, start: int, end: int, monitored: int, again: int = 0) -> None:
-        """Charge the part between two positions that is new; count the rest as repeated."""
-        if not self.knows(start):
+    def repeated_of(self, calls: int) -> int:
+        """What was repeated of so many calls; what was reported of it if calls are not counted (0).
+
+        Calls include those that its workers have made again.
+        """
+        return calls - self.evaluations - self.monitored if calls else self.repeated + self.again
+
+    def report(
+        self, start: int, end: int, monitored: int, evaluations: int = 0, again: int = 0
+    ) -> None:
+        """Charge the part between two positions that is new; count the rest as repeated.
+
+        Args:
+            start: the position at which the report's part began.
+            end: its position.
+            monitored: uncharged evaluations since the start.
+            evaluations: charged evaluations since the start.
+            again: evaluations that its workers have made again, since it began.
+        """
+        known = self.knows(start)
+        if not known:
             self.low = self.high = start
         self.repeated += max(0, min(end, self.high) - start)
         new = max(0, end - self.high)
+        share = new / (end - start) if end > start else float(not known)
+        self.evaluations += round(share * evaluations)
+        self.monitored += round(share * monitored)
         self.charged += new
         self.high += new
         if new:  # else it was resumed at an earlier position and may have used its reservation
             self.reserved = 0
-        self.monitored = max(self.monitored, monitored)
         self.again = max(self.again, again)
         self.begun = True
 
@@ -85,7 +113,7 @@ class Account:
         self.entries: dict[str, Entry] = {}
         self.closed = False
         """Whether no further trial can begin and none runs."""
-        for event in _events(file):
+        for event in events_in(file):
             self._apply(event)
 
     @property
@@ -108,7 +136,7 @@ class Account:
         return Spending(
             trials=sum(entry.begun for entry in entries),
             charged=self.charged,
-            evaluations=0,
+            evaluations=sum(entry.evaluations for entry in entries),
             monitored=sum(entry.monitored for entry in entries),
             repeated=sum(entry.repeated + entry.again for entry in entries),
             reserved=sum(entry.reserved for entry in entries),
@@ -159,14 +187,28 @@ class Account:
         self._record({"trial": trial, "upto": upto, "last": last})
         return True
 
-    def report(self, trial: str, start: int, end: int, monitored: int = 0, again: int = 0) -> None:
-        """Charge a trial for the budget between two positions."""
-        told = {"from": start, "to": end, "monitored": monitored}
-        self._record({"trial": trial, **told} | ({"again": again} if again else {}))
+    def report(
+        self,
+        trial: str,
+        start: int,
+        end: int,
+        monitored: int = 0,
+        evaluations: int = 0,
+        again: int = 0,
+        **facts: Any,
+    ) -> None:
+        """Charge a trial for the budget between two positions; further facts are only kept."""
+        counts = {"monitored": monitored, "evaluations": evaluations}
+        counts |= {"again": again} if again else {}
+        self._record({"trial": trial, "from": start, "to": end, **counts, **facts})
 
-    def move(self, trial: str, position: int) -> None:
+    def note(self, trial: str, **facts: Any) -> None:
+        """Keep facts about a trial, which a resumed launch reads."""
+        self._record({"trial": trial, **facts})
+
+    def move(self, trial: str, position: int, **facts: Any) -> None:
         """Record that a trial continues from the checkpoint of another one."""
-        self._record({"trial": trial, "at": position})
+        self._record({"trial": trial, "at": position, **facts})
 
     def begin(self, trial: str, position: int) -> None:
         """Record where a trial starts or continues: after an earlier launch or a lost exploit."""
@@ -191,7 +233,8 @@ class Account:
     def _record(self, event: Event) -> None:
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            _append(self.file, json.dumps(event), synced=self.limit is not None)
+            line = json.dumps(event, default=_plain)
+            _append(self.file, line, synced=self.limit is not None)
         self._apply(event)
 
     def _apply(self, event: Event) -> None:
@@ -206,10 +249,12 @@ class Account:
             entry.reserved = max(entry.reserved, event["upto"] - entry.high)
             entry.last = event["last"]
         if "to" in event:
-            entry.report(event["from"], event["to"], event["monitored"], event.get("again", 0))
+            counts = event["monitored"], event["evaluations"], event.get("again", 0)
+            entry.report(event["from"], event["to"], *counts)
         if "at" in event:
             entry.low = entry.high = event["at"]
-        if "ended" in event:
+        entry.over = event.get(OVER, entry.over)
+        if "ended" in event or OVER in event:
             entry.reserved = 0
         if "rung" in event:
             entry.rungs.setdefault(event["rung"], event["loss"])
@@ -221,10 +266,16 @@ class Account:
 def spent_in(folder: Path) -> Spending:
     """The total spending of the launch in a folder; zeros if it has not begun.
 
+    Where every call of the function is counted, what was repeated includes what killed workers had
+    not reported.
+
     >>> spent_in(Path("nowhere")).charged
     0
     """
-    return Account(folder / ACCOUNT_FILE).spending
+    account, calls = Account(folder / ACCOUNT_FILE), calls_in(folder / CALLS_FOLDER)
+    trials = {*account.entries, *calls}
+    again = sum(account.of(trial).repeated_of(calls.get(trial, 0)) for trial in trials)
+    return replace(account.spending, repeated=again)
 
 
 def _append(file: Path, line: str, *, synced: bool) -> None:
@@ -243,7 +294,12 @@ def _ends_whole(file: Path) -> bool:
         return read.read(1) == b"\n"
 
 
-def _events(file: Path | None) -> Iterator[dict[str, Any]]:
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as a number; anything else that JSON does not have as text."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def events_in(file: Path | None) -> Iterator[dict[str, Any]]:
     """The events of a file, without a line truncated by a crash."""
     if file is None or not file.is_file():
         return

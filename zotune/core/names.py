@@ -26,14 +26,23 @@ CONTINUES = "continues"
 """Key in ``LAUNCH_FILE``: the id of the launch that this one continues."""
 ACCOUNT_FILE = "spent.jsonl"
 """File of a launch: the budget that every trial has reserved and spent."""
+CALLS_FOLDER = "calls"
+"""Folder of a launch: for each trial, how often its processes have called the function."""
+ENDING_FOLDER = "ending"
+"""Folder of a trial: the state that it has ended with, until Tune has saved its last checkpoint."""
 BEST_POINT_FILE = "best-point.safetensors"
 """File of a launch after a race: the checkpoint with the best point of all trials."""
 
-CHARGED, CHARGED_BEFORE, LOOKED = "charged", "charged_before", "looked"
-"""Row keys, totals over all replicates: spent budget now, and at the start of this report's part;
-number of uncharged evaluations."""
+CHARGED, CALLED, LOOKED = "charged", "called", "looked"
+"""Row keys, totals over all replicates: spent budget; number of charged evaluations, and of
+uncharged ones."""
+CHARGED_BEFORE, CALLED_BEFORE, LOOKED_BEFORE = "charged_before", "called_before", "looked_before"
+"""The same at the start of this report's part."""
 AGAIN = "again"
 """Row key: number of evaluations that the trial's workers have made again."""
+REPEATED = "repeated"
+"""Row key: what the trial has repeated, by its workers and after kills, if anything."""
+TOTALS = (CHARGED, CALLED, LOOKED, CHARGED_BEFORE, CALLED_BEFORE, LOOKED_BEFORE, AGAIN)
 CURVE_KEY = "_zotune_curve"
 """Private row key of the curve points, which callbacks remove from the row."""
 ROW_KEYS = frozenset(
@@ -67,11 +76,8 @@ ROW_KEYS = frozenset(
         "gamma",
         "done",
         "config",
-        "repeated",
-        CHARGED,
-        CHARGED_BEFORE,
-        LOOKED,
-        AGAIN,
+        REPEATED,
+        *TOTALS,
     ]
 )
 """Columns of a result row, which are not allowed as names of user metrics."""
@@ -93,6 +99,8 @@ SPENT_TAG, POINT_TAG, KIND_TAG = "zotune.spent", "zotune.point", "zotune.kind"
 GROUP_TAG, LAUNCH_GROUP_TAG = "zotune.group", "zotune.group_of_launch"
 METRIC_TAG, MODE_TAG, ATTEMPT_TAG = "zotune.metric", "zotune.mode", "zotune.attempt"
 ESTIMATED_TAG, NONFINITE_TAG, TRIALS_TAG = "zotune.L_estimated", "zotune.nonfinite", "zotune.trials"
+ACCOUNT_TAG = "zotune.account"
+"""Tag of a summary run: all numbers of ``SPENT_TAG`` as JSON."""
 NOW_TAG = "zotune.now."
 """Tags of a run in MLflow; the last is a prefix of the name of a changed param."""
 OF_TRIAL, OF_LAUNCH = "trial", "summary"

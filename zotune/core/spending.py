@@ -6,9 +6,10 @@ last rows of trials; their sum is the same unless trials continued from each oth
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from zotune.core.budget import DIRECTIONS
@@ -26,8 +27,9 @@ class Spending:
     monitored: int
     """Evaluations that monitored the loss and were not charged."""
     repeated: int
-    """Budget that was spent again from an earlier checkpoint, after a crash or in PBT, as far as
-    reported, and evaluations that workers made again; in the unit of ``count``, not charged."""
+    """What was spent again, from an earlier checkpoint or by workers, and not charged: evaluations
+    where the calls of the function are counted, with those that a killed worker had not reported;
+    else the reported part from checkpoints, in the unit of ``count``, and workers' evaluations."""
     count: str = ""
     reserved: int = 0
     """Budget that trials may spend before their next report."""
@@ -41,15 +43,21 @@ class Spending:
         """Remaining budget; None: no limit."""
         return None if self.total is None else self.total - self.before - self.charged
 
-    def with_calls(self, rows: Spending) -> Spending:
-        """The same with the number of calls of the objective, which only rows have."""
-        if not self.trials:  # an older zotune has kept no account
-            return rows
-        return replace(self, evaluations=rows.evaluations, count=rows.count)
+    def or_of(self, rows: Spending) -> Spending:
+        """The same in the unit of these rows; the sum of the rows if no account was kept."""
+        return replace(self, count=rows.count) if self.trials else rows
 
     def as_record(self) -> dict[str, Any]:
         """All fields as plain values."""
         return asdict(self) | {"left": self.left}
+
+    @classmethod
+    def told(cls, record: str | None) -> Spending | None:
+        """What ``as_record`` gave, as JSON; None for None."""
+        if record is None:
+            return None
+        told = json.loads(record)
+        return cls(**{field.name: told[field.name] for field in fields(cls)})
 
     @classmethod
     def of(cls, trials: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Spending:

@@ -123,6 +123,11 @@ class Loop:
         """Total budget spent by all replicates."""
         return sum(lane.spent(one) * lane.config.replicates for lane, one in self._each(state))
 
+    def called(self, state: State) -> int:
+        """Number of charged evaluations, over all replicates."""
+        each = self._each(state)
+        return sum(one.ledger.evaluations * lane.config.replicates for lane, one in each)
+
     def looked(self, state: State) -> int:
         """Number of uncharged evaluations of the loss, over all replicates."""
         return sum(one.ledger.monitored * lane.config.replicates for lane, one in self._each(state))

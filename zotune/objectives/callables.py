@@ -127,8 +127,6 @@ class CallableObjective(Objective):
 
     def values(self, points: Tensor) -> Tensor:
         """Call the user's function, which must return one number per point."""
-        if self.on_calls is not None and (self.batched or self.awaited):
-            self.on_calls(len(points))
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
         if self.awaited:
@@ -139,8 +137,6 @@ class CallableObjective(Objective):
 
     def _value(self, point: Tensor) -> float:
         """The value of the function; inf for a failed evaluation."""
-        if self.on_calls is not None:
-            self.on_calls(1)
         try:
             return _number(self._called(point))
         except self.failures as error:
@@ -154,6 +150,8 @@ class CallableObjective(Objective):
 
     async def _awaited_value(self, point: Tensor) -> float:
         """The same for an ``async def``, which gets a tensor unless it is annotated otherwise."""
+        if self.on_calls is not None:
+            self.on_calls(1)
         try:
             at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
             return _number(await self._call(at))
@@ -190,6 +188,8 @@ class CallableObjective(Objective):
 
     def _called_with(self, x: Tensor, *, arrays: bool) -> Any:
         """Call with a copy, as the function may change its argument."""
+        if self.on_calls is not None:
+            self.on_calls(len(x) if self.batched else 1)
         if self.batched:
             return self._called_with_batch(x, arrays=arrays)
         return self._call(x.cpu().numpy().copy() if arrays else x.clone())

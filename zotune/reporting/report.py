@@ -82,10 +82,7 @@ def build(launches: Sequence[LaunchRecord]) -> Report:
     """The report of launches of one study, which are never mixed."""
     parts = list(_parts(launches))
     verdicts = {launch.launch: verdicts_of(launch) for launch in launches}
-    spending = {
-        launch.launch: Spending.of((trial.config, trial.row) for trial in launch.trials)
-        for launch in launches
-    }
+    spending = {launch.launch: launch.spending for launch in launches}
     sections = []
     for launch in launches:
         found, why_not = verdicts[launch.launch]

@@ -16,9 +16,18 @@ from zotune._lazy import LazyModule
 from zotune.callbacks.records import MACHINERY, last_line, numbers_of
 from zotune.callbacks.spool import ABOUT, FOLDER, find_spools, read_json
 from zotune.config import Config, parse_config
-from zotune.core.names import AGAIN, FAILED, INTERRUPTED, RUNNING, STOPPED_EARLY, STUDY_FILE
+from zotune.core.account import spent_in
+from zotune.core.names import (
+    AGAIN,
+    FAILED,
+    INTERRUPTED,
+    REPEATED,
+    RUNNING,
+    STOPPED_EARLY,
+    STUDY_FILE,
+)
 from zotune.core.settings import label, place, setting
-from zotune.core.spending import repeated
+from zotune.core.spending import Spending, repeated
 from zotune.errors import CheckpointError, ConfigError
 from zotune.results.spools import Spooled, spooled_in
 from zotune.results.store import LaunchRecord
@@ -79,7 +88,13 @@ def launch_of(outcome: Outcome, trials: Sequence[Trial]) -> LaunchRecord:
         started=_start(launch.folder) or datetime.fromisoformat(launch.notes["started"]),
         trials=tuple(sorted(trials, key=lambda trial: (trial.name, trial.id))),
         file=yaml.safe_load((launch.folder / STUDY_FILE).read_text(encoding="utf-8")),
+        account=spent_in(launch.folder).or_of(spent_by(trials)),
     )
+
+
+def spent_by(trials: Sequence[Trial]) -> Spending:
+    """The spending of trials by their rows alone."""
+    return Spending.of((trial.config, trial.row) for trial in trials)
 
 
 def _start(folder: Path) -> datetime | None:
@@ -109,8 +124,7 @@ def _from_result(
     status = str(metrics.get("status", FAILED))
     if status == RUNNING:
         status = INTERRUPTED if outcome.interrupted else STOPPED_EARLY
-    again = _repeated(metrics, Path(result.path)) + int(metrics.get(AGAIN, 0))
-    row = _values(metrics) | {"repeated": again}
+    row = _values(metrics) | {REPEATED: _repeated(metrics, Path(result.path))}
     shown = [*keys, *(["replicate"] if config.get("replicate") else [])]
     trial_id = str(metrics.get("trial_id") or folder.rsplit("_", 2)[0])
 
@@ -159,7 +173,14 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _repeated(row: Mapping[str, Any], folder: Path) -> int:
-    """Repeated budget of a trial after crashes; rows are read only if it was restored."""
+    """What a trial has repeated, also by workers; rows are read only if it was restored."""
+    if REPEATED in row:
+        return int(row[REPEATED])
+    return int(row.get(AGAIN, 0)) + _reported_again(row, folder)
+
+
+def _reported_again(row: Mapping[str, Any], folder: Path) -> int:
+    """The budget of reports that have come twice, after crashes."""
     if row.get("iterations_since_restore") == row.get("training_iteration"):
         return 0
     try:

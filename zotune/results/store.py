@@ -22,6 +22,7 @@ from zotune.callbacks.records import changed_params
 from zotune.callbacks.stores import is_absent, open_client, resolve_uri, without_credentials
 from zotune.core.aim import Aim
 from zotune.core.names import (
+    ACCOUNT_TAG,
     ERROR_TAG,
     ESTIMATED_TAG,
     FINAL,
@@ -39,6 +40,7 @@ from zotune.core.names import (
     STUDY_FILE,
     TRIAL_TAG,
 )
+from zotune.core.spending import Spending
 from zotune.errors import ConfigError, unknown
 from zotune.objectives import PROBLEMS
 from zotune.results.trial import Course, History, Trial, curve_of, with_end
@@ -71,6 +73,13 @@ class LaunchRecord:
     """The study file; empty while the launch runs, or if there was none."""
     summary: str | None = None
     """The id of the launch's summary run, which exists when the launch has ended."""
+    account: Spending | None = None
+    """What the launch has spent by its account; None while it runs, or if it has none."""
+
+    @cached_property
+    def spending(self) -> Spending:
+        """Total spending: by the account, else by the rows of the trials."""
+        return self.account or Spending.of((trial.config, trial.row) for trial in self.trials)
 
     @property
     def is_running(self) -> bool:
@@ -193,6 +202,7 @@ class Store:
             trials=tuple(sorted(records, key=lambda r: (r.name, r.id))),
             file={} if summary is None else self._study_file(summary.info.run_id),
             summary=None if summary is None else summary.info.run_id,
+            account=None if summary is None else Spending.told(summary.data.tags.get(ACCOUNT_TAG)),
         )
 
     def _study_file(self, run_id: str) -> dict[str, Any]:

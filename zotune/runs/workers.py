@@ -14,6 +14,7 @@ from zotune.clusters.own_ray import own_ray, resources
 from zotune.config import Config
 from zotune.errors import ConfigError
 from zotune.loop import Loop
+from zotune.runs.counting import Place, counted
 from zotune.runs.plugin_entries import Plugins, adopt_plugins, plugin_entries
 from zotune.runs.shares import checked_share
 
@@ -66,15 +67,17 @@ def require_shares(count: int, share: Mapping[str, float]) -> None:
             )
 
 
-def serve(workers: RayWorkers, loop: Loop, x0: Any = None) -> None:
-    """Let workers answer the requests of a loop."""
+def serve(workers: RayWorkers, loop: Loop, x0: Any = None, counts: Place | None = None) -> None:
+    """Let workers answer the requests of a loop; ``counts`` is where they count their calls."""
     memory = getattr(loop.iterate, "memory", loop.config.memory)  # the same choice in workers
     alike = loop.config.model_copy(update={"memory": memory})
-    workers.attend(loop, partial(_copy_of, alike, x0, plugin_entries()))
+    workers.attend(loop, partial(_copy_of, alike, x0, plugin_entries(), counts))
     loop.answer_with(workers)
 
 
-def _copy_of(config: Config, x0: Any, plugins: Plugins, objective: Any) -> Loop:
+def _copy_of(
+    config: Config, x0: Any, plugins: Plugins, counts: Place | None, objective: Any
+) -> Loop:
     """A worker's loop."""
     adopt_plugins(plugins)
-    return Loop(config, objective, x0)
+    return Loop(config, counted(objective, counts), x0)

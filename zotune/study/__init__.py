@@ -6,7 +6,8 @@
 - Ray Tune: ``tuning`` (the Tuner), ``searching`` (Optuna), ``scheduling`` (early stopping),
   ``totals``, ``reserving`` and ``spending`` (a total budget of all trials), ``racing`` and ``race``
   (successive halving), ``breeding`` (population-based training).
-- Launches: ``launch`` (folders), ``running`` (run and resume), ``carrying`` (continue an earlier
+- Launches: ``launch`` (folders), ``running`` (run and resume), ``chronicle`` and ``past`` (what is
+  recorded of trials), ``recalling`` (trials of a resumed launch), ``carrying`` (continue an earlier
   launch with a larger budget), ``quiet`` (Ray without noise).
 - Display: ``snapshot``, ``progress`` and ``live``.
 """

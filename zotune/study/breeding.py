@@ -62,9 +62,10 @@ class Population(PopulationBasedTraining):
         """Record the position from which the trial continues; budget spent from there is new."""
         super()._exploit(tune_controller, trial, trial_to_clone)
         saved = trial.latest_checkpoint_result
-        if saved is not None:
+        if saved is not None and saved.checkpoint is not None:
             at = int((saved.metrics or {}).get(CHARGED, 0))
-            account_of(self.folder).move(trial.trial_id, at)
+            changed = {"config": trial.config, "source": saved.checkpoint.path}
+            account_of(self.folder).move(trial.trial_id, at, **changed)
 
 
 def population(study: Study, folder: Path) -> Population:

@@ -288,7 +288,12 @@ def check_storage(launch: Launch) -> None:
 
 def kept_checkpoints(study: Study) -> int:
     """The number of checkpoints that Tune keeps per trial."""
-    return MANY_KEPT if _checkpoint_bytes(study) <= SMALL else FEW_KEPT
+    return MANY_KEPT if is_small(study) else FEW_KEPT
+
+
+def is_small(study: Study) -> bool:
+    """Whether checkpoints of its trials are small."""
+    return _checkpoint_bytes(study) <= SMALL
 
 
 def _bytes(study: Study) -> int:

@@ -2,32 +2,49 @@
 
 When all trials of the grid have ended, ``zotune.claims.refinement`` says which values are missing
 beside the best ones; these are run as further trials of the same launch, until none is missing.
-The search is a function of the trials' ends, so that a resumed launch goes on as it would have.
+The search is a function of the trials' ends, so that a resumed launch, which knows the ends of
+earlier trials from its records, goes on as it would have.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from ray.tune.experiment import Trial
-from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from zotune.claims import Claim, Finals, Tuning, refinement
 from zotune.core.names import ENDS_KEY, LOSSES_KEY, LOST_KEY, MINIMUM_KEY
-from zotune.core.settings import for_tune, place
+from zotune.study.past import FAILED, Past
 from zotune.study.points import Point
+from zotune.study.recalling import Listed, nested
 
 START = "start_loss"
 
 
-class RefinedGrid(BasicVariantGenerator):
-    """Tune's generator for a list of points, and for those that the claims need in addition."""
+class RefinedGrid(Listed):
+    """Tune's generator for a list of points, and for those that the claims need in addition.
 
-    def __init__(self, points: Sequence[Point], tuning: Tuning, claims: Sequence[Claim]) -> None:
-        super().__init__(points_to_evaluate=[nested(point) for point in points])
+    Args:
+        folder: the folder of the launch.
+        past: what is recorded of its trials.
+        points: the points of the grid.
+        tuning: which setting is tuned, and how.
+        claims: the claims that are to be judged.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        past: Mapping[str, Past],
+        points: Sequence[Point],
+        tuning: Tuning,
+        claims: Sequence[Claim],
+    ) -> None:
+        super().__init__(folder, past, points)
         self._points = list(points)
         self._tuning, self._claims = tuning, list(claims)
         self._ended: dict[int, Finals] = {}
@@ -46,8 +63,10 @@ class RefinedGrid(BasicVariantGenerator):
 
     def _next(self) -> Trial | None:
         """The next trial of the list; None at its end, where Tune's generator says it is done."""
-        found: Trial | None = super().next_trial()  # type: ignore[no-untyped-call]
+        found = super().next_trial()
         self._finished = False
+        if found is not None and (past := self.past.get(found.trial_id)) and past.over:
+            self.on_trial_complete(found.trial_id, past.last, error=past.over == FAILED)
         return found
 
     def on_trial_complete(
@@ -80,8 +99,3 @@ class RefinedGrid(BasicVariantGenerator):
         self._total_samples += len(points)
         self._trial_generator: Any = chain(*self._iterators)
         self._trial_iter = None
-
-
-def nested(point: Point) -> dict[str, Any]:
-    """A point as Tune takes it."""
-    return place({}, {key: for_tune(value) for key, value in point.items()})

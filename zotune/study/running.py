@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -18,7 +17,6 @@ from zotune.callbacks.deliverer import prepared
 from zotune.callbacks.stores import NOWHERE
 from zotune.clusters.own_workers import environment_shared
 from zotune.core.account import spent_in
-from zotune.core.files import write_whole
 from zotune.core.names import CONTINUES, FINISHED, INTERRUPTED, LAUNCH_FILE
 from zotune.core.processes import Interrupt, handled
 from zotune.study.capacity import too_large
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
     from zotune.study.model import Study
 
-STATE = "experiment_state-"
-"""Prefix of Tune's state files; followed by the time of the session."""
 DISABLE_TUNES_HANDLER = "TUNE_DISABLE_SIGINT_HANDLER"
 STORE = "tracking_uri"
 """Key in the records of launches and spools: the address of the store, without credentials."""
@@ -151,8 +147,7 @@ def run_launch(
 
     Args:
         launch: the launch, locked by this process.
-        callbacks: returns Tune callbacks, called after Ray has started; a resumed launch keeps its
-            original callbacks.
+        callbacks: Tune callbacks, made after Ray has started.
         address: address of a running cluster; default: the Ray of this process, or this machine.
         resume: continue an interrupted launch.
     """
@@ -177,24 +172,24 @@ def _store(launch: Launch) -> str | None:
 
 
 def _tuner(launch: Launch, callbacks: Iterable[Any], resume: bool) -> tune.Tuner:
-    """The launch's Tuner: as it was saved, or a new one."""
-    from zotune.study.carrying import carried
+    """The launch's Tuner; a resumed one takes its trials from the records of the launch."""
+    from zotune.callbacks import MLflowCurves
+    from zotune.study.past import past_of
     from zotune.study.tuning import build_tuner
 
     _check_resources(launch)
-    known = _carried(launch)
-    restored = _restored(launch, known) if resume else None
-    if restored is not None:
-        return restored
-    # also checkpoints in its own folder, of trials that are missing in Tune's saved state
-    known |= carried(launch.folder, launch.study)
+    past, callbacks = past_of(launch.folder) if resume else {}, [*callbacks]
+    for callback in callbacks:
+        if isinstance(callback, MLflowCurves):
+            callback.expect(past)
     return build_tuner(
         launch.study,
         storage_path=launch.storage,
         name=launch.id,
-        callbacks=[*callbacks],
-        carried=known,
+        callbacks=callbacks,
+        carried=_carried(launch),
         before=_spent_before(launch),
+        past=past,
     )
 
 
@@ -224,49 +219,3 @@ def _spent_before(launch: Launch) -> int:
         return 0
     spending = spent_in(launch.folder.parent / str(earlier))
     return spending.before + spending.charged + spending.reserved
-
-
-def _restored(launch: Launch, known: dict[str, str]) -> tune.Tuner | None:
-    """The saved Tuner; None if the launch was killed before Tune saved any trial."""
-    from ray import tune
-
-    from zotune.study.spending import open_account
-    from zotune.study.tuning import bound_trainable
-
-    if not tune.Tuner.can_restore(str(launch.folder)) or not _has_trials(launch.folder):
-        return None
-    _put_in_order(launch.folder)
-    open_account(launch.folder, launch.study.total, _spent_before(launch))
-    return tune.Tuner.restore(
-        str(launch.folder),
-        trainable=bound_trainable(launch.study, carried=known, shared=launch.study.config),
-    )
-
-
-def _has_trials(folder: Path) -> bool:
-    """Whether Tune's newest complete state file has a trial; incomplete ones are renamed."""
-    for state in sorted(folder.glob(f"{STATE}*.json"), reverse=True):
-        try:
-            return bool(json.loads(state.read_text(encoding="utf-8"))["trial_data"])
-        except (ValueError, KeyError, TypeError):
-            _set_aside(state)
-    return False
-
-
-def _put_in_order(folder: Path) -> None:
-    """Let Tune take up trials in the order in which they were made; it saves them in any order.
-
-    The first ones have what is left of a total. A state of another form stays as it is.
-    """
-    newest = max(folder.glob(f"{STATE}*.json"))
-    saved = json.loads(newest.read_text(encoding="utf-8"))
-    with suppress(ValueError, LookupError, TypeError):
-        saved["trial_data"].sort(key=lambda one: json.loads(one[0])["trial_id"])
-        write_whole(newest, json.dumps(saved).encode())
-
-
-def _set_aside(state: Path) -> None:
-    """Rename all files of a session, as its searcher knows trials that older states lack."""
-    session = state.stem.removeprefix(STATE)
-    for file in [*state.parent.glob(f"*-{session}.json"), *state.parent.glob(f"*-{session}.pkl")]:
-        file.rename(file.with_name(f"{file.name}.torn"))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
     from zotune.study.model import Study
+    from zotune.study.past import Past
 
 REDUCTION = 4
 """ASHA's reduction factor: 1 of this many trials continues at each rung."""
@@ -33,7 +34,10 @@ MEDIAN_GRACE = 2
 
 
 def scheduler(
-    study: Study, folder: Path, carried: Mapping[str, str] | None = None
+    study: Study,
+    folder: Path,
+    carried: Mapping[str, str] | None = None,
+    past: Mapping[str, Past] | None = None,
 ) -> TrialScheduler | None:
     """The study's scheduler, limited by its total budget if it has one.
 
@@ -41,17 +45,18 @@ def scheduler(
         study: the study.
         folder: the folder of the launch.
         carried: checkpoints from which trials start, by their identity.
+        past: what is recorded of the launch's trials, if it is resumed.
     """
     from zotune.study.spending import Limited
 
-    base = _base(study, folder)
+    base = _base(study, folder, past or {})
     if study.total is None:
         return base
     base = base or FIFOScheduler()  # type: ignore[no-untyped-call]
     return Limited(base, folder, study.config, least=least(study), carried=carried)
 
 
-def _base(study: Study, folder: Path) -> TrialScheduler | None:
+def _base(study: Study, folder: Path, past: Mapping[str, Past]) -> TrialScheduler | None:
     """The scheduler without the total; one for each group if ``within`` is set."""
     if study.search.algorithm == RACE:
         from zotune.study.race import Race
@@ -64,12 +69,50 @@ def _base(study: Study, folder: Path) -> TrialScheduler | None:
     if study.scheduler == NO_SCHEDULER:
         return None
     make = {ASHA: asha, MEDIAN: median}[study.scheduler]
-    return Within(study.within, partial(make, study)) if study.within else make(study)
+    made = partial(make, study, past)
+    return Within(study.within, made) if study.within else made()
 
 
-def asha(study: Study) -> ASHAScheduler:
+class Asha(ASHAScheduler):
+    """Tune's ASHA, which knows the reports of a launch before it was resumed."""
+
+    def __init__(self, past: Mapping[str, Past], **options: Any) -> None:
+        super().__init__(**options)
+        self._past = dict(past)
+
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Add the trial, and what it has reached at the rungs."""
+        super().on_trial_add(tune_controller, trial)
+        for row in _rows_of(self._past.pop(trial.trial_id, None)):
+            super().on_trial_result(tune_controller, trial, row)
+
+
+class Median(MedianStoppingRule):
+    """Tune's median rule, which knows the reports of a launch before it was resumed."""
+
+    def __init__(self, past: Mapping[str, Past], **options: Any) -> None:
+        super().__init__(**options)
+        self._past = dict(past)
+
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Add the trial and its results."""
+        super().on_trial_add(tune_controller, trial)
+        if rows := _rows_of(self._past.pop(trial.trial_id, None)):  # Tune expects no empty list
+            self._results[trial] = rows
+
+
+def _rows_of(past: Past | None) -> list[dict[str, Any]]:
+    """The reports of a trial in order, without those that it has repeated after a kill."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in past.rows if past is not None else ():
+        found.setdefault(int(row["spent"]), row)
+    return [found[spent] for spent in sorted(found)]
+
+
+def asha(study: Study, past: Mapping[str, Past]) -> ASHAScheduler:
     """Successive halving; its rungs lie on report points."""
-    return ASHAScheduler(
+    return Asha(
+        past,
         time_attr="spent",
         max_t=study.budget,
         grace_period=grace_period(study),
@@ -83,17 +126,18 @@ def grace_period(study: Study) -> int:
     return min(study.budget, every * -(-study.largest_step // every))
 
 
-def median(study: Study) -> MedianStoppingRule:
+def median(study: Study, past: Mapping[str, Past]) -> MedianStoppingRule:
     """The median rule: stop a trial that is worse than the median of the others.
 
     Trials are never paused while there are too few to compare with, as each pause costs a
     checkpoint.
     """
-    return MedianStoppingRule(
+    return Median(
+        past,
         time_attr="spent",
         grace_period=MEDIAN_GRACE * study.reports_at,
         min_samples_required=3,
-        min_time_slice=inf,  # type: ignore[arg-type]
+        min_time_slice=inf,
     )
 
 

@@ -35,6 +35,10 @@ class NewPoints(OptunaSearch):
         self._used_up = point is None
         return point or super().suggest(trial_id)
 
+    def recall(self, trial_id: str) -> None:
+        """Take up a trial of an interrupted launch; its point is the next of the initial ones."""
+        super().suggest(trial_id)
+
     def _new(self, trial_id: str) -> dict[str, Any] | None:
         """The first draw that is not a duplicate; None if there were too many duplicates."""
         for _ in range(len(self._ot_trials) + SPARE):

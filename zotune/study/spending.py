@@ -16,8 +16,22 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from zotune.config import Config
-from zotune.core.account import Account
-from zotune.core.names import ACCOUNT_FILE, AGAIN, CHARGED, CHARGED_BEFORE, LOOKED
+from zotune.core.account import OVER, ROW, Account
+from zotune.core.calls import calls_of
+from zotune.core.names import (
+    ACCOUNT_FILE,
+    AGAIN,
+    CALLED,
+    CALLED_BEFORE,
+    CALLS_FOLDER,
+    CHARGED,
+    CHARGED_BEFORE,
+    CURVE_KEY,
+    LOOKED,
+    LOOKED_BEFORE,
+    REPEATED,
+)
+from zotune.study.past import FINISHED
 from zotune.study.reserving import (
     identity_of,
     is_reserved,
@@ -45,6 +59,12 @@ def account_of(folder: Path) -> Account:
     return _OPEN.get(folder.name) or Account(folder / ACCOUNT_FILE)
 
 
+def repeated_of(folder: Path, trial: str) -> int:
+    """What a trial of a launch has repeated after kills."""
+    calls = calls_of(folder / CALLS_FOLDER, trial)
+    return account_of(folder).of(trial).repeated_of(calls)
+
+
 class Books(tune.Stopper):
     """A stopper that charges every report, and ends the study when no trial can start."""
 
@@ -52,12 +72,23 @@ class Books(tune.Stopper):
         self.folder = folder
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
-        """Charge a report."""
+        """Charge a report, and record its row; that of a trial's end makes it ended."""
         if CHARGED in result:  # other trainables may have other rows
-            start, end = result[CHARGED_BEFORE], result[CHARGED]
+            ended = {OVER: FINISHED} if result.get("done") else {}
+            left = {"config"} if ended else {"config", CURVE_KEY}
+            row = {key: value for key, value in result.items() if key not in left}
             account_of(self.folder).report(
-                trial_id, start, end, result[LOOKED], result.get(AGAIN, 0)
+                trial_id,
+                result[CHARGED_BEFORE],
+                result[CHARGED],
+                result[LOOKED] - result[LOOKED_BEFORE],
+                result[CALLED] - result[CALLED_BEFORE],
+                result[AGAIN],
+                **{ROW: row, **ended},
             )
+            again = repeated_of(self.folder, trial_id)
+            if (again or result[AGAIN]) and isinstance(result, dict):
+                result[REPEATED] = again
         return False
 
     def stop_all(self) -> bool:
@@ -170,7 +201,11 @@ class Limited(FIFOScheduler):
         """End waiting trials that the rest does not cover; the base chooses among the others."""
         waiting = [t for t in tune_controller.get_trials() if t.status == Trial.PENDING]
         for trial in waiting:
-            if not self._fits(trial):
+            if self._fits(trial):
+                continue
+            if self.account.of(trial.trial_id).begun:  # before a kill
+                tune_controller.stop_trial(trial)
+            else:
                 self._leave_out(tune_controller, trial)
         chosen = self.base.choose_trial_to_run(tune_controller)
         if chosen is not None and chosen.status == Trial.PAUSED and not self._fits(chosen):

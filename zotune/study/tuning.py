@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.search.basic_variant import BasicVariantGenerator
 
-from zotune.core.settings import for_tune, has_method, place, setting
+from zotune.core.names import CALLS_FOLDER
+from zotune.core.settings import flat, for_tune, has_method, place, setting
 from zotune.study.carrying import points_of
-from zotune.study.launch import kept_checkpoints, launch_id
+from zotune.study.chronicle import Chronicle
+from zotune.study.launch import is_small, kept_checkpoints, launch_id
 from zotune.study.model import Study
+from zotune.study.past import Past
 from zotune.study.points import Distribution, Point
-from zotune.study.refining import RefinedGrid, nested
+from zotune.study.recalling import Listed, Suggested
+from zotune.study.refining import RefinedGrid
 from zotune.study.scheduling import scheduler
 from zotune.study.spending import Books, Reserves, open_account
 from zotune.study.studyfile import OPTUNA, PBT, RACE
 from zotune.tune.trainables import ZOTrainable
 from zotune.tune.trial_workers import bundles_of
+
+if TYPE_CHECKING:  # Optuna is imported if a study uses it
+    from zotune.study.searching import NewPoints
 
 POPULATION_KEEPS = 4
 """Number of checkpoints per trial in PBT, from which other trials may continue."""
@@ -46,19 +52,42 @@ def param_space(study: Study) -> dict[str, Any]:
     return place(study.config, domains)
 
 
-def searcher(study: Study, carried: Mapping[str, str] | None = None) -> Any:
-    """Optuna, or Tune's own generator bound to the study's points, maybe with further ones."""
-    if study.search.algorithm == OPTUNA:
-        from zotune.study.searching import NewPoints
+def search(
+    study: Study,
+    folder: Path,
+    carried: Mapping[str, str] | None = None,
+    past: Mapping[str, Past] | None = None,
+) -> Suggested | Listed:
+    """Tune's generator of trials, for Optuna or for the points that the study has chosen.
 
-        in_order = dict(sorted((carried or {}).items()))
-        known = [_slashed(point) for point in points_of(study, in_order)]
-        return NewPoints(
-            seed=study.seed % 2**32, metric="loss", mode="min", points_to_evaluate=known or None
-        )
+    Args:
+        study: the study.
+        folder: the folder of the launch.
+        carried: checkpoints from which trials start, by their identity.
+        past: what is recorded of the launch's trials, if it is resumed.
+    """
+    past = past or {}
+    if study.search.algorithm == OPTUNA:
+        drawn = [one.point for one in past.values() if one.point is not None]
+        return Suggested(folder, past, searcher(study, carried, drawn))
     if study.refines and study.tuning is not None:
-        return RefinedGrid(_points(study), study.tuning, study.claims)
-    return BasicVariantGenerator(points_to_evaluate=[nested(p) for p in _points(study)])
+        return RefinedGrid(folder, past, _points(study), study.tuning, study.claims)
+    return Listed(folder, past, _points(study))
+
+
+def searcher(
+    study: Study,
+    carried: Mapping[str, str] | None = None,
+    drawn: Iterable[Mapping[str, Any]] = (),
+) -> NewPoints:
+    """Optuna; it suggests the points that were drawn before a kill, and those that are carried."""
+    from zotune.study.searching import NewPoints
+
+    first = [dict(flat(point, "/")) for point in drawn]
+    in_order = dict(sorted((carried or {}).items()))
+    first += [p for p in map(_slashed, points_of(study, in_order)) if p not in first]
+    seed = study.seed % 2**32
+    return NewPoints(seed=seed, metric="loss", mode="min", points_to_evaluate=first or None)
 
 
 def _points(study: Study) -> list[Point]:
@@ -138,13 +167,17 @@ class Plateau(tune.Stopper):
         return False
 
 
-def stopper(study: Study, folder: Path) -> tune.Stopper:
+def stopper(study: Study, folder: Path, past: Mapping[str, Past] | None = None) -> tune.Stopper:
     """The stoppers of a study; the first charges every report to the account."""
     stoppers: list[tune.Stopper] = [Books(folder)]
     if study.stop.loss is not None:
         stoppers.append(TargetLoss(study.stop.loss))
     if study.stop.plateau is not None:
-        stoppers.append(Plateau(study.stop.plateau))
+        plateau = Plateau(study.stop.plateau)
+        for trial, one in (past or {}).items():
+            for row in one.rows:
+                plateau(trial, row)
+        stoppers.append(plateau)
     return tune.stopper.CombinedStopper(*stoppers)
 
 
@@ -161,10 +194,12 @@ def bound_trainable(
     trainable: Any = None,
     carried: Mapping[str, str] | None = None,
     shared: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Any:
     """The trainable with the resources of a trial and all data that its workers need.
 
-    These are checkpoints from which trials start, and settings shared by all trials.
+    These are checkpoints from which trials start, settings shared by all trials, and the folder of
+    the launch.
     """
     shares = study.resources
     resources = partial(
@@ -177,6 +212,8 @@ def bound_trainable(
     told: dict[str, Any] = {"carried": dict(carried or {}), "shared": dict(shared or {})}
     told |= {"limited": study.total is not None, "most_seconds": study.stop.trial_seconds}
     told["tells_ends"] = study.refines
+    if folder is not None:
+        told |= {"calls": str(folder / CALLS_FOLDER), "keeps_end": is_small(study)}
     if any(told.values()):
         chosen = tune.with_parameters(chosen, **{k: value for k, value in told.items() if value})
     return tune.with_resources(chosen, resources)
@@ -191,11 +228,13 @@ def build_tuner(
     trainable: Any = None,
     carried: Mapping[str, str] | None = None,
     before: int = 0,
+    past: Mapping[str, Past] | None = None,
     **tune_config: Any,
 ) -> tune.Tuner:
     """The unfitted Tuner of a study; see ``Study.tuner``.
 
-    ``before`` is the part of the total that earlier launches, which this one continues, have spent.
+    ``before`` is the part of the total that earlier launches, which this one continues, have spent;
+    ``past`` what is recorded of the trials of this one, if it is resumed.
     """
     from zotune.callbacks import FailFast, PacedCheckpoints
     from zotune.callbacks.event_files import EventFiles
@@ -206,29 +245,37 @@ def build_tuner(
     reserves = [] if study.total is None else [Reserves(folder, study.config, carried)]
     population = POPULATION_KEEPS if study.scheduler == PBT else 0
     kept = max(population, kept_checkpoints(study))
-    space = param_space(study)
-    if getattr(trainable, "bound", False):
+    space, bound = param_space(study), getattr(trainable, "bound", False)
+    ours = trainable is None or bound  # else it may not take what we tell it
+    if bound:
         del space["problem"]  # the trainable has its objective already
     options: dict[str, Any] = {
         "metric": "loss",
         "mode": "min",
         "num_samples": study.size,
-        "search_alg": searcher(study, carried),
-        "scheduler": scheduler(study, folder, carried),
+        "search_alg": search(study, folder, carried, past),
+        "scheduler": scheduler(study, folder, carried, past),
         "time_budget_s": study.stop.seconds,
         "reuse_actors": True,
         "trial_dirname_creator": trial_folder,
     }
     return tune.Tuner(
-        bound_trainable(study, trainable, carried),
+        bound_trainable(study, trainable, carried, folder=folder if ours else None),
         param_space=space,
         tune_config=tune.TuneConfig(**(options | tune_config)),
         run_config=tune.RunConfig(
             name=name,
             storage_path=str(folder.parent),
             verbose=0,
-            callbacks=[*reserves, *callbacks, PacedCheckpoints(), FailFast(), EventFiles()],
-            stop=stopper(study, folder),
+            callbacks=[
+                *reserves,
+                *callbacks,
+                Chronicle(folder),
+                PacedCheckpoints(),
+                FailFast(),
+                EventFiles(),
+            ],
+            stop=stopper(study, folder, past),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=kept, checkpoint_at_end=True),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),

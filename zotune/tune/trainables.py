@@ -19,12 +19,16 @@ from zotune.config import Config, parse_config
 from zotune.core.clock import timed
 from zotune.core.names import (
     AGAIN,
+    CALLED,
+    CALLED_BEFORE,
     CHARGED,
     CHARGED_BEFORE,
     CURVE_KEY,
+    ENDING_FOLDER,
     ENDS_KEY,
     GAMMA_KEY,
     LOOKED,
+    LOOKED_BEFORE,
     LOSSES_KEY,
     LOST_KEY,
     MINIMUM_KEY,
@@ -53,13 +57,14 @@ if TYPE_CHECKING:
     from zotune.core.state import State
     from zotune.loop import joining
     from zotune.runs import checkpoint as checkpoints
-    from zotune.runs import sources, stopping
+    from zotune.runs import counting, sources, stopping
     from zotune.runs import workers as run_workers
 else:  # imported late: a driver only names the class; its workers need torch
     torch = LazyModule("torch")
     loops = LazyModule("zotune.loop")
     joining = LazyModule("zotune.loop.joining")
     checkpoints = LazyModule("zotune.runs.checkpoint")
+    counting = LazyModule("zotune.runs.counting")
     sources = LazyModule("zotune.runs.sources")
     stopping = LazyModule("zotune.runs.stopping")
     run_workers = LazyModule("zotune.runs.workers")
@@ -89,6 +94,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
     _state: State | None
     _charged: int
     _joined: int
+    _counted: tuple[int, int]
     _seconds: float
 
     def setup(
@@ -101,6 +107,8 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         limited: bool = False,
         most_seconds: float | None = None,
         tells_ends: bool = False,
+        calls: str | None = None,
+        keeps_end: bool = False,
         **more: Any,
     ) -> None:
         """Build the objective and the loop; invalid settings raise before anything is evaluated.
@@ -109,7 +117,9 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         settings of a resumed launch, as defaults of its trials. ``limited`` says that the driver
         limits the budget; ``most_seconds`` is the wall time after which a trial ends as if its
         budget was spent. ``tells_ends`` adds the final loss of each replicate to the last row, for
-        a search that depends on them. ``more`` are further arguments of the bound function.
+        a search that depends on them. ``calls`` is a folder in which calls of the function are
+        counted; ``keeps_end`` says to write the state of a trial that ends before it is reported.
+        ``more`` are further arguments of the bound function.
         """
         require_taken(source, data, more)
         self._source = source
@@ -120,6 +130,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         self._limited = limited
         self._tells_ends = tells_ends
         self._most_seconds = inf if most_seconds is None else most_seconds
+        self._calls, self._keeps_end = calls, keeps_end
         self._built: tuple[str, AnyObjective] | None = None
         self._workers = TrialWorkers(self.trial_resources)
         self._begin(config)
@@ -155,8 +166,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
             row["status"] = OUT_OF_TIME
         ended = row["status"] != RUNNING
         row |= loop.facts(state)
-        row |= {CHARGED: self._charged, CHARGED_BEFORE: before, LOOKED: loop.looked(state)}
-        row[AGAIN] = loop.repeated
+        row |= self._totals(before)
         row["seconds"] = round(self._seconds, 3)
         row |= {TIMESTEPS_TOTAL: row["spent"], DONE: ended, SHOULD_CHECKPOINT: ended}
         self._watch_start(state, row)
@@ -164,7 +174,24 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
             row[ENDS_KEY] = json.dumps(self._ends(state)) if ended else ""
         if self._sends_curve():
             row[CURVE_KEY] = self._new_points(state, row["status"])
+        if ended and self._keeps_end:
+            self._keep_end()
         return row
+
+    def _totals(self, before: int) -> dict[str, int]:
+        """What all replicates have spent, now and at the start of this report's part."""
+        loop, state = self._loop, self._current()
+        (called, looked), self._counted = self._counted, (loop.called(state), loop.looked(state))
+        now = {CHARGED: self._charged, CALLED: self._counted[0], LOOKED: self._counted[1]}
+        then = {CHARGED_BEFORE: before, CALLED_BEFORE: called, LOOKED_BEFORE: looked}
+        return now | then | {AGAIN: loop.repeated}
+
+    def _keep_end(self) -> None:
+        """Write the state into the folder of the trial, before its last row is told."""
+        if self._storage is not None:
+            place = Path(self._storage.trial_fs_path, ENDING_FOLDER)
+            place.mkdir(parents=True, exist_ok=True)
+            self.save_checkpoint(str(place))
 
     def _advanced(self) -> tuple[State, dict[str, Any]]:
         """The state at the next report and its row, timed."""
@@ -201,6 +228,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         self._state = None
         self._sent, self._seconds = -1, 0.0
         self._charged = self._joined = 0
+        self._counted = 0, 0
         self._wanted: bool | None = None
         self._warned = False
 
@@ -217,7 +245,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         workers = self._workers.open(config.workers, self._key(config), self._make(config))
         torch.set_num_threads(workers.threads)  # the same rounding as in the workers
         loop = loop or loops.Loop(config, workers.describe() or self._objective(config))
-        run_workers.serve(workers, loop)
+        run_workers.serve(workers, loop, counts=self._counts())
         workers.gather()  # the trial's wall time excludes the start of processes
         return loop
 
@@ -228,6 +256,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
             if before is None:
                 with timed() as elapsed:
                     self._state, self._charged = self._loop.init(), 0
+                    self._counted = 0, 0
                     self._seconds = elapsed()
             else:
                 self._go_on_from(Path(before))
@@ -238,6 +267,7 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         """Continue from a checkpoint's state; returns the notes that were saved with it."""
         self._charged = checkpoints.charged_in(file)
         self._state, notes = checkpoints.load_loop(self._loop, file)
+        self._counted = self._loop.called(self._state), self._loop.looked(self._state)
         if notes.get("own", as_text({})) != as_text(self._own):
             self._state = self._loop.renew(self._state)
         self._seconds, self._joined = notes.get("seconds", 0.0), int(notes.get("joined", 0))
@@ -272,11 +302,11 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
         """
         key = self._key(config)
         if self._built and self._built[0] == key and isinstance(self._built[1], Objective):
-            return self._built[1]
+            return counting.counted(self._built[1], self._counts())
         self._built = None
         built = self._make(config)(self._device())
         self._built = (key, built)
-        return built
+        return counting.counted(built, self._counts())
 
     def _make(self, config: Config) -> Callable[[torch.device], AnyObjective]:
         """What builds the objective on a device: as bound, or the problem of the configuration."""
@@ -287,6 +317,10 @@ class ZOTrainable(tune.Trainable, metaclass=Shipped):
     def _key(self, config: Config) -> str:
         """All of the configuration that the objective depends on, as text."""
         return as_text({"problem": config.problem, "own": self._own})
+
+    def _counts(self) -> counting.Place | None:
+        """The folder in which calls are counted, and the trial; None if they are not."""
+        return (self._calls, self._named()[1]) if self._calls is not None else None
 
     def _new_points(self, state: State, status: str) -> list[dict[str, Any]]:
         """Curve points that have become final since the last row; the last has all losses."""
