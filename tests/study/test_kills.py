@@ -25,7 +25,19 @@ COUNTED = """
 import os
 import sys
 import time
+import numpy as np
 import zotune
+
+@zotune.methods.register("compass", formula="x ± h eᵢ; h is halved where none is lower")
+def compass(start):
+    x, f, h = start.x, start.value, 0.5 * start.reach
+    while h.max() > 1e-300:
+        points = np.concatenate([x + np.diag(h), x - np.diag(h)])
+        values = yield points
+        if values.min() < f:
+            x, f = points[values.argmin()], values.min()
+        else:
+            h = h / 2
 
 def trial():
     '''The trial that calls, found from outside: no part of zotune has to tell it.'''
@@ -71,9 +83,16 @@ REFINED: dict[str, Any] = {
     "tuning": {"over": "eta", "replicates": 3, "theory": 1},
 }
 REFINED["fixed"].pop("q")
-DAILY = ("optuna", "refined grid")
+DAILY = ("optuna", "refined grid", "methods")
 KILLED_AT = {"refined grid": 4500}
 """When to kill a study, in calls of its function, if not after 500."""
+METHODS: dict[str, Any] = {
+    "fixed": {},
+    "space": [
+        {"method": ["auto", "lbfgsb", "compass"]},
+        {"estimator": ["align"], "q": [4], "step": ["constant"], "eta": [0.1, 0.3]},
+    ],
+}
 KINDS: dict[str, dict[str, Any]] = {
     "optuna": OPTUNA | {"total": 1300},
     "grid": LISTED,
@@ -86,6 +105,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pbt with a total": {"space": {"eta": [0.02, 0.1, 0.3, 0.6]}, "scheduler": "pbt", "total": 720},
     "race": RACE,
     "refined grid": REFINED,
+    "methods": METHODS,
 }
 
 
