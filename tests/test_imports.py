@@ -14,7 +14,7 @@ ROOMS = (
     *("_version", "errors", "core", "clusters", "_lazy", "addresses", "registry", "methods"),
     "directions",
     *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
-    *("objectives", "iterates", "evaluators", "loop", "runs", "tune", "callbacks"),
+    *("objectives", "iterates", "evaluators", "loop", "runs", "optuna", "tune", "callbacks"),
     *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
     *("doctor", "cli"),
 )

@@ -53,7 +53,7 @@ _HOMES = {
 
 _PACKAGES = {
     *("blocksizes", "callbacks", "claims", "directions", "estimators", "language", "methods"),
-    *("objectives", "steps", "studies", "theory", "updates", "weights"),
+    *("objectives", "optuna", "steps", "studies", "theory", "updates", "weights"),
 }
 
 provide_pictures(lambda: import_module("zotune.reporting.plots"))

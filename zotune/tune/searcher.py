@@ -18,15 +18,12 @@ from safetensors import safe_open
 from zotune.core.tensors import write_tensors
 from zotune.errors import CheckpointError, ConfigError
 from zotune.runs.minimizer import Minimizer
+from zotune.runs.parameters import Parameter
 from zotune.runs.run import Run
-from zotune.tune.coordinates import Coordinate, coordinate_of, flat, nested
+from zotune.tune.domains import SPACE, nested, parameters_of, start_at
 
 logger = logging.getLogger("zotune")
 
-SPACE = (
-    "ZotuneSearch needs a space of tune.uniform, tune.loguniform and their rounded forms, got "
-    "none; give it as param_space to the Tuner, or as ZotuneSearch(space, budget=…)"
-)
 REJECTED = math.inf
 
 
@@ -74,7 +71,7 @@ class ZotuneSearch(Searcher):
             raise ConfigError("ZotuneSearch takes no bounds: they are those of the space's domains")
         super().__init__(metric=metric, mode=mode)
         self._budget, self._start, self._settings = budget, start, settings
-        self._coordinates: list[Coordinate] = []
+        self._parameters: dict[tuple[str, ...], Parameter] = {}
         self._minimizer: Minimizer | None = None
         self._running: dict[str, int] = {}
         """The point of each trial that has no value yet, by the trial's id."""
@@ -123,24 +120,25 @@ class ZotuneSearch(Searcher):
 
     def _begin(self, space: Mapping[str, Any], budget: int) -> None:
         """Begin the search, unless a restored one goes on."""
-        before, self._coordinates = self._coordinates, _coordinates(space)
-        if before and before != self._coordinates:
+        before, self._parameters = self._parameters, parameters_of(space)
+        if before and before != self._parameters:
             raise ConfigError(
-                f"the restored search is over {', '.join(c.name for c in before)} with other "
-                "bounds, steps or names; give the same space, or a new ZotuneSearch"
+                f"the restored search is over {', '.join(p.name for p in before.values())} with "
+                "other bounds, steps or names; give the same space, or a new ZotuneSearch"
             )
-        rounded = [each.name for each in self._coordinates if each.step is not None]
+        rounded = [each.name for each in self._parameters.values() if each.step is not None]
         if rounded:
             self._warn(
                 "rounded",
                 f"{', '.join(rounded)}: rounded to its steps in each trial; the search is over "
                 "continuous values, and differences smaller than a step are not seen",
             )
-        start = _start(self._coordinates, self._start)
+        parameters = list(self._parameters.values())
+        start = start_at(parameters, self._start)
         if self._minimizer is not None:
             return
-        low, high = ([getattr(c, side) for c in self._coordinates] for side in ("low", "high"))
-        self._minimizer = Minimizer(start, budget=budget, bounds=(low, high), **self._settings)
+        bounds = [c.low for c in parameters], [c.high for c in parameters]
+        self._minimizer = Minimizer(start, budget=budget, bounds=bounds, **self._settings)
 
     def suggest(self, trial_id: str) -> Any:
         """The parameters of the next trial; None while a batch is out, FINISHED at the end."""
@@ -217,7 +215,7 @@ class ZotuneSearch(Searcher):
             "running": self._running,
             "longest": self._longest,
             "criteria": self._criteria,
-            "coordinates": [asdict(one) for one in self._coordinates],
+            "parameters": [[path, asdict(c)] for path, c in self._parameters.items()],
             "metric": self._metric,
             "mode": self._mode,
         }
@@ -239,9 +237,7 @@ class ZotuneSearch(Searcher):
         self._longest, self._criteria = notes["longest"], notes["criteria"]
         self._metric = self._metric or notes["metric"]
         self._mode = self._mode or notes["mode"]
-        self._coordinates = [
-            Coordinate(**one | {"path": tuple(one["path"])}) for one in notes["coordinates"]
-        ]
+        self._parameters = {tuple(path): Parameter(**c) for path, c in notes["parameters"]}
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Continue from an experiment's folder; points of trials that it does not list are free."""
@@ -262,7 +258,7 @@ class ZotuneSearch(Searcher):
 
     @property
     def _begun(self) -> Minimizer:
-        if self._minimizer is None or not self._coordinates:
+        if self._minimizer is None or not self._parameters:
             raise ConfigError(SPACE)
         if not self._metric or not self._mode:
             raise ConfigError(
@@ -278,8 +274,8 @@ class ZotuneSearch(Searcher):
 
     def _config(self, x: Any) -> dict[str, Any]:
         """The parameters of a point."""
-        values = {c.path: c.value(float(z)) for c, z in zip(self._coordinates, x, strict=True)}
-        return nested(self._constants | values)
+        told = zip(self._parameters.items(), x, strict=True)
+        return nested(self._constants | {path: c.value(float(z)) for (path, c), z in told})
 
     def _value(self, result: Mapping[str, Any]) -> float:
         """The value to minimise; NaN if the result has none."""
@@ -305,7 +301,7 @@ class ZotuneSearch(Searcher):
         for i, x in zip(batch.ids, batch, strict=True):
             told = {
                 f"config/{c.name}": c.value(float(z))
-                for c, z in zip(self._coordinates, x, strict=True)
+                for c, z in zip(self._parameters.values(), x, strict=True)
             }
             if i not in taken and all(result.get(key) == told[key] for key in told):
                 return i
@@ -324,32 +320,6 @@ def _require_one_metric(metric: Any, mode: Any) -> None:
             f"ZotuneSearch needs one metric and mode 'min' or 'max', got metric={metric!r} and "
             f"mode={mode!r}; combine several metrics into one"
         )
-
-
-def _coordinates(space: Mapping[str, Any]) -> list[Coordinate]:
-    """A coordinate for each domain of a space."""
-    _, domains, grids = parse_spec_vars(dict(space))
-    if grids:
-        raise ConfigError(
-            f"{'/'.join(map(str, grids[0][0]))} is a grid, which ZotuneSearch does not take; give "
-            "its values to a Tuner each, or a continuous domain"
-        )
-    if not domains:
-        raise ConfigError(SPACE)
-    return [coordinate_of(path, domain) for path, domain in domains]
-
-
-def _start(coordinates: list[Coordinate], start: Mapping[str, Any] | None) -> list[float]:
-    """The point of the first trial."""
-    if start is None:
-        return [(c.low + c.high) / 2 for c in coordinates]
-    told, names = flat(start), [c.name for c in coordinates]
-    if set(told) != set(names):
-        raise ConfigError(
-            f"start must have a value for each parameter of the space, {', '.join(names)}, got "
-            f"{', '.join(map(str, told)) or 'none'}"
-        )
-    return [c.coordinate(told[c.name]) for c in coordinates]
 
 
 def _unfinished_trials(folder: Path) -> set[str] | None:
