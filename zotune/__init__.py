@@ -52,8 +52,8 @@ _HOMES = {
 }
 
 _PACKAGES = {
-    *("blocksizes", "callbacks", "claims", "directions", "estimators", "language", "methods"),
-    *("objectives", "optuna", "steps", "studies", "theory", "updates", "weights"),
+    *("blocksizes", "callbacks", "claims", "directions", "estimators", "gest", "language"),
+    *("methods", "objectives", "optuna", "steps", "studies", "theory", "updates", "weights"),
 }
 
 provide_pictures(lambda: import_module("zotune.reporting.plots"))
