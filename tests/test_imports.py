@@ -15,17 +15,8 @@ ROOMS = (
     "directions",
     *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
     *("objectives", "iterates", "evaluators", "loop", "runs", "gest", "optuna", "tune"),
-    *(
-        "callbacks",
-        "claims",
-        "study",
-        "results",
-        "theory",
-        "reporting",
-        "language",
-        "bench",
-        "reproduction",
-    ),
+    *("callbacks", "claims", "study", "results", "theory", "reporting", "language", "bench"),
+    "reproduction",
     *("doctor", "cli"),
 )
 """From the ground up."""
