@@ -14,8 +14,9 @@ ROOMS = (
     *("_version", "errors", "core", "clusters", "_lazy", "addresses", "registry", "methods"),
     "directions",
     *("blocks", "estimators", "blocksizes", "steps", "updates", "config", "choosing", "weights"),
-    *("objectives", "iterates", "evaluators", "loop", "runs", "tune", "callbacks"),
-    *("claims", "study", "results", "theory", "reporting", "language", "bench", "reproduction"),
+    *("objectives", "iterates", "evaluators", "loop", "runs", "gest", "optuna", "tune"),
+    *("callbacks", "claims", "study", "results", "theory", "reporting", "language", "bench"),
+    "reproduction",
     *("doctor", "cli"),
 )
 """From the ground up."""

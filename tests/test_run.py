@@ -581,3 +581,44 @@ def test_a_run_says_which_smoothness_its_step_used_and_whether_it_was_estimated(
     assert {row["L_estimated"] for row in rows} == {estimated}
     assert {row["start_loss"] for row in rows} == {4.0}
     assert all((row["L"] is None) is ("step" in settings) for row in rows)
+
+
+@pytest.mark.parametrize("way", [{}, {"q": 2, "L": 900.0}])
+@pytest.mark.parametrize("end", ["true", "numpy", "raise"])
+def test_on_report_ends_a_run_in_good_order(way: dict[str, Any], end: str, tmp_path: Path) -> None:
+    calls: list[int] = []
+    rows: list[dict[str, Any]] = []
+
+    def f(x: Tensor) -> Tensor:
+        calls.append(1)
+        return 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+
+    def report(row: dict[str, Any]) -> Any:
+        rows.append(row)
+        if len(rows) < 3:
+            return len(rows)  # as ``file.write`` does: only True ends a run
+        if end == "raise":
+            raise StopIteration
+        return True if end == "true" else np.bool_(True)
+
+    path = tmp_path / "run"
+    run = zotune.minimize(f, [-1.2, 1.0], budget=160, on_report=report, checkpoint=path, **way)
+    assert (run.status, run.success) == ("stopped", False)
+    assert run.message.startswith("on_report ended the run")
+    assert len(rows) == 3
+    assert rows[-1]["evaluations"] <= len(calls) == run.nfev <= rows[-1]["evaluations"] + 1
+    saved = zotune.load_run(path)
+    assert (saved.message, saved.success, saved.status) == (run.message, False, "stopped")
+    more = zotune.minimize(f, [-1.2, 1.0], budget=160, checkpoint=path, **way)
+    whole = zotune.minimize(f, [-1.2, 1.0], budget=160, **way)
+    assert torch.equal(more.best_x, whole.best_x)
+    assert more.success == whole.success
+
+
+def test_on_report_at_the_end_of_the_budget_changes_nothing() -> None:
+    def f(x: Tensor) -> Tensor:
+        return (x**2).sum()
+
+    run = zotune.minimize(f, [1.0, 2.0], budget=40, report_every=40, on_report=lambda row: True)
+    assert run.message.startswith("the budget of 40 evaluations was spent")
+    assert run.success

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from zotune.runs.minimize import minimize
     from zotune.runs.minimizer import Minimizer
     from zotune.runs.run import Run
+    from zotune.runs.scipy_method import scipy
     from zotune.runs.sources import factory
     from zotune.study import Study, load_study
     from zotune.study.quiet import local_ray
     from zotune.theory.planning import Plan, plan
+    from zotune.tune.searcher import ZotuneSearch
     from zotune.tune.space import search_space
     from zotune.tune.trainables import ZOTrainable, trainable
 
@@ -33,6 +35,7 @@ _HOMES = {
     "Run": "zotune.runs.run",
     "ZOTrainable": "zotune.tune.trainables",
     "ZotuneError": "zotune.errors",
+    "ZotuneSearch": "zotune.tune.searcher",
     "Study": "zotune.study",
     "factory": "zotune.runs.sources",
     "Minimizer": "zotune.runs.minimizer",
@@ -43,13 +46,14 @@ _HOMES = {
     "objective": "zotune.objectives",
     "Plan": "zotune.theory.planning",
     "plan": "zotune.theory.planning",
+    "scipy": "zotune.runs.scipy_method",
     "search_space": "zotune.tune.space",
     "trainable": "zotune.tune.trainables",
 }
 
 _PACKAGES = {
-    *("blocksizes", "callbacks", "claims", "directions", "estimators", "language", "methods"),
-    *("objectives", "steps", "studies", "theory", "updates", "weights"),
+    *("blocksizes", "callbacks", "claims", "directions", "estimators", "gest", "language"),
+    *("methods", "objectives", "optuna", "steps", "studies", "theory", "updates", "weights"),
 }
 
 provide_pictures(lambda: import_module("zotune.reporting.plots"))
@@ -62,6 +66,7 @@ __all__ = [
     "Study",
     "ZOTrainable",
     "ZotuneError",
+    "ZotuneSearch",
     "__version__",
     "factory",
     "load_run",
@@ -70,6 +75,7 @@ __all__ = [
     "minimize",
     "objective",
     "plan",
+    "scipy",
     "search_space",
     "trainable",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,17 @@ def test_commands_on_the_site_run(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - ELSEWHERE))
 def test_no_python_on_the_site_is_left_untried(page: str) -> None:
     assert PAGES[page].loose == []
+
+
+@pytest.mark.parametrize("page", ["coming-from", "pipeline"])
+def test_what_a_diff_adds_is_in_a_snippet_that_runs(page: str) -> None:
+    text = PAGES[page].text
+    added = re.findall(
+        r"^\+(.+)$", "\n".join(re.findall(r"```diff\n(.*?)```", text, re.DOTALL)), re.M
+    )
+    assert added
+    tried = "\n".join(re.findall(r"```python\n(.*?)```", PAGES["pipeline"].text + text, re.DOTALL))
+    for line in added:
+        name = re.search(r"zotune(\.\w+)+", line)
+        assert name is not None
+        assert name[0] in tried, line

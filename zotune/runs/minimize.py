@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from zotune.config import Config, parse_config, recorded_config
@@ -38,7 +39,7 @@ from zotune.runs.sources import (
     require_exceptions,
     require_sendable,
 )
-from zotune.runs.stopping import Stop, end_of
+from zotune.runs.stopping import ASKED, Stop, end_of
 from zotune.runs.watching import StepWatcher
 from zotune.runs.workers import serve, workers_here
 from zotune.weights.objective import WeightsObjective
@@ -63,7 +64,7 @@ def minimize(
     seconds: float | None = None,
     array: str | None = None,
     metrics: Mapping[str, Callable[..., Any]] | None = None,
-    on_report: Callable[[dict[str, Any]], None] | None = None,
+    on_report: Callable[[dict[str, Any]], Any] | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
     worker: Mapping[str, float] | None = None,
@@ -101,7 +102,8 @@ def minimize(
             or determined at the first call.
         metrics: {name: function of x} for a plain function; evaluated without charge at the points
             of the curve and at reports, each with its own column.
-        on_report: called with a result row about sixteen times a run, see ``report_every``.
+        on_report: called with a result row about sixteen times a run, see ``report_every``. If it
+            returns True or raises StopIteration, the run ends there, and is no success.
         checkpoint: a file to save the state to: at the start, at every report, and when the
             objective raises or the run is interrupted. If the file exists, the run continues it.
         progress: whether to show a progress bar; default: in a terminal.
@@ -235,7 +237,7 @@ class Saving:
 def finish(
     loop: Loop,
     *,
-    on_report: Callable[[dict[str, Any]], None] | None = None,
+    on_report: Callable[[dict[str, Any]], Any] | None = None,
     checkpoint: str | Path | None = None,
     about: Mapping[str, str] | None = None,
     stop: Stop | None = None,
@@ -257,7 +259,7 @@ def finish(
 
 
 def _finished(
-    saving: Saving, on_report: Callable[[dict[str, Any]], None] | None, bar: Bar | None
+    saving: Saving, on_report: Callable[[dict[str, Any]], Any] | None, bar: Bar | None
 ) -> Run:
     """Run a loop to its end; ``saving`` saves its states."""
     loop, stop = saving.loop, saving.stop
@@ -273,9 +275,23 @@ def _finished(
         if on_report is not None:
             state, row = loop.report(state)
         saving.save(state, stopped)
-        if on_report is not None and row is not None:
-            on_report(row | loop.facts(state))
+        if on_report is None or row is None or not _asks_to_end(on_report, row | loop.facts(state)):
+            continue
+        if loop.status(state) == RUNNING and not stopped:
+            state, stopped, stop.asked = loop.stop(state), ASKED, True
+            saving.save(state, stopped)
     return run_of(loop, state, end_of(loop, state, stop, stopped))
+
+
+def _asks_to_end(on_report: Callable[[dict[str, Any]], Any], row: dict[str, Any]) -> bool:
+    """Call ``on_report``; whether it returns True (1, as of ``file.write``, is not) or raises
+    StopIteration.
+    """
+    try:
+        told = on_report(row)
+    except StopIteration:
+        return True
+    return isinstance(told, bool | np.bool_) and bool(told)
 
 
 def _reason(loop: Loop, state: State, stop: Stop) -> str:

@@ -53,7 +53,7 @@ class Run:
     success: bool = True
     """Whether the target or a tolerance was met; if none was given, whether the budget was spent.
     False if no point was found to be better than the start (unless that meets the target), if most
-    evaluations failed, or if the run continues or was ended by ``seconds``."""
+    evaluations failed, or if the run continues or was ended by ``seconds`` or ``on_report``."""
     failed: int = 0
     """Number of evaluations without a finite value: inf, NaN, or an exception in ``failures``."""
     repeated: int = 0

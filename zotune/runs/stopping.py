@@ -33,6 +33,8 @@ STATIONARY = (
 TARGET, FTOL, XTOL, SECONDS = "target", "ftol", "xtol", "seconds"
 SIZE = "size"
 """Key of ``Stop.size`` in a checkpoint."""
+ASKED = "on_report ended the run"
+"""Why a run ended whose ``on_report`` returned True or raised StopIteration."""
 STUCK = "no point was found to be better than the start"
 
 
@@ -61,6 +63,8 @@ class Stop:
     """The largest |x| that each coordinate of a best point has had, for ``xtol``."""
     timed_out: bool = False
     """Whether the run was stopped because its seconds were over."""
+    asked: bool = False
+    """Whether the run was stopped because its ``on_report`` asked for it."""
 
     def __post_init__(self) -> None:
         for name in (FTOL, XTOL, SECONDS):
@@ -252,11 +256,11 @@ def succeeded(
     """Whether a run was successful.
 
     If a target or a tolerance is given, one of them must be met. Otherwise the whole budget must be
-    spent, rather than the time. A tolerance and a budget count only if a point below the start was
-    found: a run that is stuck has not converged. In any case, at most half of the evaluations may
-    have failed. A run that continues is not successful yet.
+    spent, and not the time be over or ``on_report`` end the run. A tolerance and a budget count
+    only if a point below the start was found: a run that is stuck has not converged. In any case,
+    at most half of the evaluations may have failed. A run that continues is not successful yet.
     """
-    if (stopped and stop.timed_out) or (status == RUNNING and not stopped):
+    if (stopped and (stop.timed_out or stop.asked)) or (status == RUNNING and not stopped):
         return False
     if status == DIVERGED or failed > MANY * state.ledger.evaluations:
         return False
