@@ -144,7 +144,6 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "integers": (minimize(integers=[0]), "round them in the function"),
     "starts": (minimize(starts=5), "a run has one start"),
     "known values": (minimize(evaluated=([], [])), "give the best of them as x0"),
-    "residuals": (minimize(residuals=True), "return the sum of squares"),
     "joblib's n_jobs": (minimize(n_jobs=2), "did you mean 'workers'?"),
     "Optuna's timeout": (minimize(timeout=3), "did you mean 'seconds'?"),
     "a misspelled checkpoint": (minimize(chekpoint="a"), "did you mean 'checkpoint'?"),

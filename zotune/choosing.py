@@ -14,7 +14,7 @@ from zotune.core.budget import EVALUATIONS
 from zotune.core.differences import get_difference
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS
-from zotune.methods import BLOCKS, Choice
+from zotune.methods import BLOCKS, GAUSS_NEWTON, Choice
 from zotune.steps import AUTO, LEVEL
 from zotune.updates import PLAIN, QUASI_NEWTON, UPDATES, WITH_MOMENTUM
 
@@ -22,19 +22,25 @@ PROJECTION, AVERAGE = "align", "avg"
 """Candidates for the estimator."""
 
 
-def resolve(config: Config, dim: int, *, batches: bool) -> tuple[Config, tuple[Choice, ...]]:
+def resolve(
+    config: Config, dim: int, *, batches: bool, residuals: bool = False
+) -> tuple[Config, tuple[Choice, ...]]:
     """Replace ``auto`` for estimator, q and update; return the configuration and the choices.
 
     Methods for vectors have none of these settings. On mini-batches and weights the automatic
-    method is steps along blocks.
+    method is steps along blocks; for residuals it is Gauss-Newton.
 
     Args:
         config: the configuration as given.
         dim: dimension of the vector.
         batches: whether every step has another mini-batch.
+        residuals: whether the function returns residuals.
     """
     chosen: list[Choice] = []
     if config.replays:
+        if not batches and residuals and config.method == AUTO:
+            said = Choice("method", GAUSS_NEWTON, "the function returns residuals")
+            return config.model_copy(update={"method": GAUSS_NEWTON}), (said,)
         if not batches:
             return config, ()
         if config.method != AUTO:

@@ -401,7 +401,6 @@ _ELSEWHERE |= {
     "integers": "; all coordinates are real numbers: round them in the function, with mu=1",
     "starts": "; a run has one start (x0): run from each with a share of the budget, and compare",
     "evaluated": "; values that are known already are not taken: give the best of them as x0",
-    "residuals": "; the function returns one number: return the sum of squares",
     "restarts": "; a run that has converged restarts by itself until the budget is spent",
     "jac": "; no gradient is used: with one, SciPy's or torch's own optimizers are better",
 }
@@ -412,7 +411,7 @@ _ELSEWHERE |= {
 """Names of settings in other libraries, with hints for error messages."""
 _OF_MINIMIZE = (
     *("target", "ftol", "xtol", "seconds", "failures", "checkpoint", "progress", "metrics"),
-    *("data", "array", "on_report", "worker"),
+    *("data", "array", "on_report", "worker", "residuals"),
 )
 """Arguments of ``minimize`` besides settings, for hints."""
 
@@ -423,7 +422,7 @@ _ELSEWHERE |= {
 }
 _ELSEWHERE |= {
     key: f" of a trial; it goes with the function: zotune.objective(fn, dim, {key}=…)"
-    for key in ("failures", "metrics", "array")
+    for key in ("failures", "metrics", "array", "residuals")
 }
 
 

@@ -62,7 +62,7 @@ def test_news_have_as_many_numbers_as_the_values_whatever_the_dimension() -> Non
     state = steps(loop, history, None, 4)
     history.begin(0, "stepping", (state,))
     news, _ = history.news_for((0, 0), 6)
-    numbers = [values.size for chapter in news.chapters for values, _ in chapter.answers]
+    numbers = [values.size for chapter in news.chapters for values, *_ in chapter.answers]
     assert numbers == [1, 6, 6, 6]
     with torch.no_grad():
         assert copy.follow(news)

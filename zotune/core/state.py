@@ -28,6 +28,12 @@ class Told:
     """Where the method began, (d,), if that is not the start of the run: the function changed."""
     before: int = 0
     """What had been spent there."""
+    outputs: Tensor | None = None
+    """The residuals of all values, (n, m); None if the function returns one number."""
+    residuals: Tensor | None = None
+    """Those of the answer, (m,)."""
+    jacobian: Tensor | None = None
+    """Their derivatives, (m, d), if the method knows them."""
 
 
 @dataclass(frozen=True)

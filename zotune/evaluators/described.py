@@ -17,7 +17,7 @@ class Described(Objective):
         super().__init__(of.name, of.dim, dtype=of.dtype)
         self.stochastic = of.stochastic  # type: ignore[misc]
         self.L, self.gamma, self.minimum, self.bounds = of.L, of.gamma, of.minimum, of.bounds
-        self.cheap = not of.charges_looks
+        self.cheap, self.residuals = not of.charges_looks, of.residuals
         self._start = of.start().cpu().numpy()
         self._per_call = of.points_per_call
         self._fingerprint = of.fingerprint()

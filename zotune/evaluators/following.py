@@ -29,8 +29,8 @@ BEGIN = "begin"
 SAMPLE = 4096
 """Maximum number of entries of a tensor that its checksum covers."""
 
-Sent = tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]]
-"""Values and metrics of an answer, as sent between processes."""
+Sent = tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]], npt.NDArray[Any] | None]
+"""Values, metrics and residuals of an answer, as sent between processes."""
 
 
 class FollowedLane(Protocol):
@@ -106,8 +106,8 @@ class Copy:
         for chapter in news.chapters:
             if chapter.name:
                 self._begin(chapter)
-            for values, metrics in chapter.answers:
-                self._send(arrived(values, metrics, self.loop.iterate.device))
+            for answer in chapter.answers:
+                self._send(arrived(*answer, self.loop.iterate.device))
         if checksum(self.loop, self._states.get(self._lane)) != news.checksum:
             return False
         asked = self._request
@@ -156,15 +156,20 @@ def state_of(result: Any) -> LaneState:
 def sent(answer: Answer) -> Sent:
     """An answer in the form that is sent between processes, without ∇f."""
     metrics = {name: value.cpu().numpy() for name, value in answer.metrics.items()}
-    return answer.values.cpu().numpy(), metrics
+    outputs = None if answer.outputs is None else answer.outputs.cpu().numpy()
+    return answer.values.cpu().numpy(), metrics, outputs
 
 
 def arrived(
-    values: npt.NDArray[Any], metrics: Mapping[str, npt.NDArray[Any]], device: torch.device
+    values: npt.NDArray[Any],
+    metrics: Mapping[str, npt.NDArray[Any]],
+    outputs: npt.NDArray[Any] | None,
+    device: torch.device,
 ) -> Answer:
     """The inverse of ``sent``."""
     made = {name: torch.from_numpy(np.array(value)) for name, value in metrics.items()}
-    return Answer(torch.from_numpy(np.array(values)).to(device), None, made)
+    rows = None if outputs is None else torch.from_numpy(np.array(outputs)).to(device)
+    return Answer(torch.from_numpy(np.array(values)).to(device), None, made, rows)
 
 
 def checksum(loop: FollowedLoop, state: LaneState | None) -> int:

@@ -24,7 +24,7 @@ from zotune.evaluators.following import Copy, FollowedLoop, News, Sent, arrived,
 from zotune.evaluators.history import NOWHERE, History, Position
 from zotune.evaluators.serial import run
 from zotune.iterates import Answer, Program, Request, Result
-from zotune.iterates.parts import Parts
+from zotune.iterates.parts import Parts, answer_at
 
 LOST = "lost"
 """Reply of a worker whose copy of the run is out of date."""
@@ -76,7 +76,7 @@ class EvaluationActor:
     def _at(self, points: Any) -> Answer:
         iterate = self._copy.loop.iterate
         rows = torch.from_numpy(points.copy()).to(iterate.device, iterate.dtype)
-        return Answer(iterate.objective.values(rows))
+        return answer_at(iterate.objective, rows)
 
 
 @dataclass

@@ -44,6 +44,8 @@ class Answer(NamedTuple):
     """∇f at x, if it was computed with the values at no extra cost."""
     metrics: Mapping[str, Tensor] = {}
     """Further metrics of an uncharged evaluation, (replicates,) each."""
+    outputs: Tensor | None = None
+    """Residuals of each value, (replicates, points, m), if the function returns them."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch.nn.functional import pad
 
+from zotune.core.merit import merit
 from zotune.iterates import Answer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from zotune.objectives import Objective
 
 
 class Region(NamedTuple):
@@ -87,9 +91,26 @@ def parts_of_values(
             rows = torch.tensor(place.rows, device=whole.device)[:, None]
             columns = torch.arange(place.columns.start, place.columns.stop, device=whole.device)
             whole[rows, columns] = answer.values.view(len(place.rows), -1)
+        if answers[0].outputs is not None:
+            outputs = together([a.outputs for a in answers if a.outputs is not None])
+            return Answer(whole, outputs=outputs.view(*shape, -1))
         return Answer(whole[:, 0] if looks else whole)
 
     return Parts(len(places), evaluate, join, lambda part: points(places[part]).flatten(0, 1))
+
+
+def answer_at(objective: Objective, points: Tensor) -> Answer:
+    """Values at points, (n, d), with the residuals if the function returns them."""
+    if not objective.residuals:
+        return Answer(objective.values(points))
+    outputs = objective.outputs(points)
+    return Answer(merit(outputs), outputs=outputs)
+
+
+def together(outputs: Sequence[Tensor]) -> Tensor:
+    """Residuals of several batches as rows, (n, m); failed rows may be shorter."""
+    widest = max(one.shape[-1] for one in outputs)
+    return torch.cat([pad(one, (0, widest - one.shape[-1]), value=torch.inf) for one in outputs])
 
 
 def one_part(evaluate: Callable[[], Answer]) -> Parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -17,7 +18,7 @@ from zotune.core.state import LaneState
 from zotune.errors import ConfigError
 from zotune.estimators import ESTIMATORS, Coefficients
 from zotune.iterates import SHORT, Answer, Attempt, Iterate, Request, View, iterate_of
-from zotune.iterates.parts import Parts, Region, cut, one_part, parts_of_values
+from zotune.iterates.parts import Parts, Region, answer_at, cut, one_part, parts_of_values
 from zotune.iterates.probing import Prober
 from zotune.objectives import Objective, dtype_name
 from zotune.updates.motion import REMEMBERED, Motion
@@ -165,17 +166,36 @@ class Vectors(Iterate):
 
     def trial(self, state: LaneState, view: View, points: Tensor) -> Request:
         """f on the step's mini-batch at other points, (replicates, n, d)."""
-        return Request(
-            lambda: Answer(self.prober.sample(points, view.step)),
-            lambda: points,
-            parts=lambda: self._parts(
+
+        def parts() -> Parts:
+            return self._parts(
                 state,
                 points.shape[1],
                 view.step,
                 lambda at: points[at.rows, at.columns.start : at.columns.stop],
                 every=True,
-            ),
+            )
+
+        if self.objective.residuals:
+            return self._of_residuals(points, parts)
+        return Request(
+            lambda: Answer(self.prober.sample(points, view.step)), lambda: points, parts=parts
         )
+
+    def _of_residuals(self, points: Tensor, parts: Callable[[], Parts]) -> Request:
+        """The same, with the residuals of every point."""
+
+        def evaluate() -> Answer:
+            found = answer_at(self.objective, points.flatten(0, 1))
+            assert found.outputs is not None  # the objective has residuals
+            outputs = found.outputs.view(*points.shape[:2], -1)
+            return Answer(found.values.view(points.shape[:2]), outputs=outputs)
+
+        def with_outputs() -> Parts:
+            whole, one = parts(), self.objective
+            return replace(whole, evaluate=lambda part: answer_at(one, _points_of(whole, part)))
+
+        return Request(evaluate, lambda: points, parts=with_outputs)
 
     def _parts(
         self,
@@ -418,6 +438,12 @@ def _running(state: LaneState) -> list[int]:
     """Indices of replicates that have not diverged."""
     rows: list[int] = (~state.diverged).nonzero().flatten().tolist()
     return rows
+
+
+def _points_of(parts: Parts, part: int) -> Tensor:
+    """The points of a part, (n, d)."""
+    assert parts.points is not None  # it asks for values at points
+    return parts.points(part)
 
 
 def some_are_equal(values: Tensor) -> bool:

@@ -44,7 +44,10 @@ class Loop:
         """The configuration as given; ``chosen`` says how each ``auto`` was resolved."""
         self.objective = objective
         config, self._choices = resolve(
-            config, objective.dim, batches=bool(getattr(objective, "draws_batches", False))
+            config,
+            objective.dim,
+            batches=bool(getattr(objective, "draws_batches", False)),
+            residuals=bool(getattr(objective, "residuals", False)),
         )
         self.method = METHODS[config.method]
         """What spends the budget: the method that was asked for, or that ``auto`` stands for."""

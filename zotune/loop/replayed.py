@@ -22,7 +22,8 @@ from zotune.core.names import CONVERGED, EXHAUSTED, RUNNING
 from zotune.core.state import LaneState, Told
 from zotune.errors import ConfigError, ObjectiveError
 from zotune.evaluators import SERIAL, Evaluator
-from zotune.iterates import Iterate, Program, Request, View
+from zotune.iterates import Answer, Iterate, Program, Request, View
+from zotune.iterates.parts import together
 from zotune.loop.gradient_free import gradient_free
 from zotune.loop.programs import ProgramLane
 from zotune.methods import METHODS, Choice
@@ -63,7 +64,12 @@ class Replayed(ProgramLane):
         self.budget = Budget(config.budget, config.count, iterate.difference)
         self.grid = budget_grid(config.budget, config.points)
         self._bounds = config.box(iterate.dim)
-        self.method.require(iterate.dim, config.budget, bounds=self._bounds is not None)
+        self.method.require(
+            iterate.dim,
+            config.budget,
+            bounds=self._bounds is not None,
+            residuals=iterate.objective.residuals,
+        )
         self._live: Live | None = None
         """Cache of the method at the last state."""
 
@@ -90,15 +96,19 @@ class Replayed(ProgramLane):
         """The state at the start of its method, after evaluating it."""
         told, self._live = _told(state), None
         values: list[float] = []
+        outputs: list[Tensor] = []
         while len(values) < min(STARTS, told.planned[0] - told.before):
             asked = self._start(told)[None]
-            values += (yield self._request(state, asked)).values[0].tolist()
+            answer = yield self._request(state, asked)
+            values += answer.values[0].tolist()
+            outputs += [] if answer.outputs is None else [answer.outputs[0].double().cpu()]
             if np.isfinite(values[-1]):
                 break
         if not np.isfinite(values[-1]):
             raise ObjectiveError(self.iterate.start_error(torch.tensor(values[-1:])))
         many = len(values)
-        told = replace(told, values=torch.tensor(values, dtype=torch.float64))
+        rows = together(outputs) if outputs else None
+        told = replace(told, values=torch.tensor(values, dtype=torch.float64), outputs=rows)
         ledger = state.ledger.charge(many, many)
         state = state.but(told=told, steps=state.steps + many, q=1, ledger=ledger)
         return self._with_answer(state)
@@ -130,15 +140,14 @@ class Replayed(ProgramLane):
         spent, cost = self.spent(state), len(asked)
         if crosses(self.grid, spent, spent + cost) and state.curve.last_spent < spent:
             state = state.but(curve=state.curve.append(self._observation(state)))
-        values = (yield self._request(state, asked)).values[0].double().cpu()
-        self._live = None  # an interrupt must not leave a method that was told half of them
-        live.dialogue.tell(values.numpy())
         told = _told(state)
-        known = torch.cat([told.values, values])
-        self._live = Live(len(known), live.part, live.dialogue)
+        told = _extended(told, (yield self._request(state, asked)))
+        self._live = None  # an interrupt must not leave a method that was told half of them
+        _tell(live.dialogue, told, len(told.values) - cost, cost)
+        self._live = Live(len(told.values), live.part, live.dialogue)
         return self._with_answer(
             state.but(
-                told=replace(told, values=known),
+                told=told,
                 steps=state.steps + 1,
                 q=cost,
                 ledger=state.ledger.charge(cost, cost),
@@ -148,9 +157,14 @@ class Replayed(ProgramLane):
     def _with_answer(self, state: LaneState) -> LaneState:
         """The state at the answer of its method."""
         it, dialogue = self.iterate, self._at(state).dialogue
+        told = replace(
+            _told(state),
+            residuals=_tensor(dialogue.residuals),
+            jacobian=_tensor(dialogue.start.jacobian),
+        )
         x = self._vector(dialogue.x)
         loss = torch.tensor([dialogue.best], dtype=it.value_dtype, device=it.device)
-        return state.but(x=x, loss=loss, best_x=x, best_loss=loss)
+        return state.but(x=x, loss=loss, best_x=x, best_loss=loss, told=told)
 
     def _request(self, state: LaneState, asked: Points) -> Request:
         points = torch.from_numpy(asked).to(self.iterate.dtype)[None].to(self.iterate.device)
@@ -198,10 +212,11 @@ class Replayed(ProgramLane):
             if dialogue.done:
                 part += 1
                 left = told.planned[part] - told.before - at
-                dialogue = self._new(dialogue.x, dialogue.best, left, left, part)
+                known = dialogue.x, dialogue.best, dialogue.residuals
+                dialogue = self._new(*known, left, left, part)
                 continue
             n = len(dialogue.ask())
-            dialogue.tell(told.values[at : at + n].numpy())
+            _tell(dialogue, told, at, n)
             at += n
         self._live = Live(at, part, dialogue)
         return self._live
@@ -211,14 +226,22 @@ class Replayed(ProgramLane):
         values = told.values.numpy()
         at = int(np.isfinite(values).argmax())
         budget = told.planned[0] - told.before
-        return Live(
-            at + 1, 0, self._new(self._start(told), float(values[at]), budget - at - 1, budget)
-        )
+        residuals = None if told.outputs is None else told.outputs[at].numpy()
+        known = self._start(told), float(values[at]), residuals
+        return Live(at + 1, 0, self._new(*known, budget - at - 1, budget))
 
-    def _new(self, x: Vector, value: float, left: int, budget: int, part: int = 0) -> Dialogue:
+    def _new(
+        self,
+        x: Vector,
+        value: float,
+        residuals: Vector | None,
+        left: int,
+        budget: int,
+        part: int = 0,
+    ) -> Dialogue:
         """The method at a start."""
         seed = self.config.seed * 1_000_003 + self.config.replicate + 7919 * part
-        start = Start(x, value, left, self._bounds, self.config.scale, seed, budget)
+        start = Start(x, value, left, self._bounds, self.config.scale, seed, budget, residuals)
         return Dialogue(self.method, start)
 
     def _start(self, told: Told) -> Vector:
@@ -236,3 +259,27 @@ def _told(state: LaneState) -> Told:
     """What the method of a state was told."""
     assert state.told is not None  # every state of this lane has it
     return state.told
+
+
+def _tensor(array: Vector | None) -> Tensor | None:
+    return None if array is None else torch.from_numpy(array.copy())
+
+
+def _extended(told: Told, answer: Answer) -> Told:
+    """What was told, with the answer to one more request."""
+    values = torch.cat([told.values, answer.values[0].double().cpu()])
+    if told.outputs is None or answer.outputs is None:
+        return replace(told, values=values)
+    new, m = answer.outputs[0].double().cpu(), told.outputs.shape[1]
+    if new.shape[1] > m:
+        raise ObjectiveError(
+            f"an objective must return the same number of residuals at every point, got {m} at "
+            f"the start and {new.shape[1]} later"
+        )
+    return replace(told, values=values, outputs=together([told.outputs, new]))
+
+
+def _tell(dialogue: Dialogue, told: Told, at: int, n: int) -> None:
+    """Tell a method n values of a log."""
+    residuals = None if told.outputs is None else told.outputs[at : at + n].numpy()
+    dialogue.tell(told.values[at : at + n].numpy(), residuals)

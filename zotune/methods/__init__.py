@@ -25,6 +25,9 @@ from ``start.rng()``. A value that is NaN or infinite arrives as inf. A request 
 budget that is left is cut to it, and is the last one. The lowest value is the answer; where values
 are noisy, say ``start.answer(x, value)``.
 
+A method that is registered with ``outputs="residuals"`` is for functions that return a vector of
+residuals: it is sent these, (n, m), and ``start.residuals`` are those at the start.
+
 ``blocks`` is the one method that is not a generator of points: steps along blocks of directions, on
 vectors and on a model's weights alike.
 """
@@ -36,16 +39,19 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from inspect import isgeneratorfunction
 
-from zotune.errors import ConfigError
+from zotune.errors import ConfigError, one_of
 from zotune.methods.external import Calls, solved
-from zotune.methods.start import Choice, Points, Stage, Start, Vector
+from zotune.methods.start import Choice, Matrix, Points, Stage, Start, Vector
 from zotune.registry import Registry, summary_of
 
-__all__ = ["AUTO", "BLOCKS", "METHODS", "Choice", "Method", "Points", "Stage", "Start", "Vector"]
-__all__ += ["Calls", "register", "solved"]
+__all__ = ["AUTO", "BLOCKS", "METHODS", "Calls", "Choice", "Matrix", "Method", "Points", "Stage"]
+__all__ += ["Start", "Vector", "register", "solved"]
 
-AUTO, BLOCKS = "auto", "blocks"
-"""Names that other parts of zotune refer to: the default, and steps along blocks of directions."""
+VALUE, RESIDUALS = "value", "residuals"
+"""What a method is sent of each point: f, or the vector of residuals."""
+AUTO, BLOCKS, GAUSS_NEWTON = "auto", "blocks", "gauss-newton"
+"""Names that other parts of zotune refer to: the default, steps along blocks of directions, and
+what ``auto`` means for residuals."""
 Search = Callable[[Start], Stage[str | None]]
 """A method for vectors. What it returns says why it ended by itself; empty: what was left of the
 budget was too little for it."""
@@ -70,6 +76,8 @@ class Method:
     """Packages that it needs, whose versions are part of its own."""
     least: Callable[[int], int] | None = None
     """Evaluations of its first step in d dimensions, beside the start; None: one is enough."""
+    outputs: str = VALUE
+    """What it is sent: values, (n,), or residuals, (n, m), with rows of inf for failures."""
 
     @property
     def code(self) -> object:
@@ -94,8 +102,15 @@ class Method:
         """Its version and those of its packages, which must be the same to replay a run."""
         return " ".join([str(self.version), *(f"{p} {_installed(p)}" for p in self.packages)])
 
-    def require(self, dim: int, budget: int, *, bounds: bool) -> None:
+    def require(
+        self, dim: int, budget: int, *, bounds: bool, residuals: int | bool = False
+    ) -> None:
         """Raise an error if a package is missing, or if it does not suit the problem."""
+        if self.outputs == RESIDUALS and not residuals:
+            raise ConfigError(
+                f"method {self.name!r} is for functions that return a vector of residuals; say "
+                "residuals=True if this one does, or choose another method"
+            )
         if (needed := self.needs(dim)) > budget:
             raise ConfigError(
                 f"the first step of method {self.name!r} in {dim} dimensions needs a budget of "
@@ -135,6 +150,7 @@ def register(
     rejects_failures: bool = True,
     packages: tuple[str, ...] = (),
     least: Callable[[int], int] | None = None,
+    outputs: str = VALUE,
 ) -> Callable[[Search], Search]:
     """Register the decorated generator as a method under ``name``, which must be new.
 
@@ -148,6 +164,8 @@ def register(
         packages: distributions that it needs, by their names on the package index.
         least: evaluations of its first step as a function of d, where one is not enough; a smaller
             budget is refused.
+        outputs: "residuals": it is for functions that return residuals, and is sent these, (n, m),
+            in place of values; a failed point is a row of inf. The answer is the lowest Σ r².
 
     Raises:
         ConfigError: if the function is not a generator.
@@ -170,6 +188,7 @@ def register(
             rejects_failures=rejects_failures,
             packages=packages,
             least=least,
+            outputs=one_of("outputs", outputs, (VALUE, RESIDUALS)),
         )
         METHODS.add(name, entry)
         return search

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from zotune.errors import ConfigError
-from zotune.methods import Method
+from zotune.methods import RESIDUALS, Method
 from zotune.methods.parts.oracle import Spent
-from zotune.methods.start import Points, Start, Vector
+from zotune.methods.start import Matrix, Points, Start, Vector
 
 
 class Dialogue:
@@ -35,6 +35,8 @@ class Dialogue:
         """Why the method ended by itself; empty if too little was left for it; None if it goes on,
         or has spent the whole budget."""
         self._lowest = start.x, start.value
+        self._residuals = {start.x.tobytes(): start.residuals}
+        """Of the points with residuals, by their bytes."""
         self._is_cut = False
         self._points: Points | None = None
         self._search = method.search(start)
@@ -59,17 +61,25 @@ class Dialogue:
     def _answer(self) -> tuple[Vector, float]:
         return self._lowest if self.start.incumbent is None else self.start.incumbent()
 
+    @property
+    def residuals(self) -> Vector | None:
+        """The residuals at ``x``, if the function returns them."""
+        return self._residuals.get(self.x.tobytes())
+
     def ask(self) -> Points:
         """Points that can be evaluated in parallel, (n, d)."""
         assert self._points is not None  # not done
         return self._points
 
-    def tell(self, values: Any) -> None:
-        """Pass the values of the points of the last ``ask``, in order."""
+    def tell(self, values: Any, residuals: Matrix | None = None) -> None:
+        """Pass the values of the points of the last ``ask``, in order; residuals if there are."""
         told = np.asarray(values, dtype=np.float64)
         told = np.where(np.isfinite(told), told, np.inf)
         points = self.ask()
         self.start.left -= len(points)
+        if residuals is not None:
+            for point, row in zip(points, residuals, strict=True):
+                self._residuals.setdefault(point.tobytes(), row)
         at = int(told.argmin())
         if told[at] < self._lowest[1]:
             self._lowest = points[at].copy(), float(told[at])
@@ -77,7 +87,7 @@ class Dialogue:
             self._search.close()
             self._points = None
         else:
-            self._advance(told)
+            self._advance(residuals if self.method.outputs == RESIDUALS else told)
 
     @np.errstate(over="ignore", invalid="ignore")  # values may be infinite or close to it
     def _advance(self, values: Vector | None) -> None:

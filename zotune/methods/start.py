@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 Points = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Start:
         scale: how far coordinates may be expected to move, if the user has said so.
         seed: of the method's random numbers; another one for every replicate.
         budget: evaluations of the whole run; default: those that are left and that of the start.
+        residuals: those at x, (m,), if the function returns them; ``value`` is the sum of squares.
 
     >>> start = Start(np.array([3.0, 0.1]), 9.0, left=99, bounds=(np.zeros(2), np.ones(2)))
     >>> start.inside(start.x).tolist(), start.reach.tolist(), start.budget
@@ -58,10 +60,13 @@ class Start:
     scale: float | None = None
     seed: int = 0
     budget: int = 0
+    residuals: Vector | None = None
     choices: dict[str, Choice] = field(default_factory=dict)
     """What the method has said of its choices, by setting."""
     incumbent: Callable[[], tuple[Vector, float]] | None = None
     """The answer so far and its value, if it is not simply the lowest value seen."""
+    jacobian: Matrix | None = None
+    """The derivatives of the residuals at the answer, (m, d), if the method knows them."""
 
     def __post_init__(self) -> None:
         self.budget = self.budget or self.left + 1

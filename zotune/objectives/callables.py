@@ -10,12 +10,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from zotune._lazy import LazyModule
 from zotune.core.code import refusal
+from zotune.core.merit import merit
 from zotune.core.names import ROW_KEYS
 from zotune.errors import ConfigError, ObjectiveError, one_of
 from zotune.objectives.checks import (
@@ -26,6 +27,7 @@ from zotune.objectives.checks import (
     short,
 )
 from zotune.objectives.protocol import Objective
+from zotune.objectives.residuals import checked_residuals, residual_row, residual_rows
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +36,7 @@ else:
     torch = LazyModule("torch")
 
 TORCH, NUMPY = "torch", "numpy"
+T = TypeVar("T")
 _ABOUT_TENSORS = re.compile(r"tensor|torch|dtype|scalar type", re.IGNORECASE)
 """Messages of errors that a user's function may raise because it got a tensor."""
 
@@ -55,9 +58,10 @@ class CallableObjective(Objective):
         start: Any = None,
         failures: tuple[type[BaseException], ...] = (),
         array: str | None = None,
+        residuals: int | bool = False,
     ) -> None:
         super().__init__(name, dim, dtype=dtype, device=device)
-        self.fn = fn
+        self.fn, self.residuals = fn, residuals
         self._arguments: tuple[Any, ...] = ()
         """Data, which the function gets after the point."""
         self._named: dict[str, Any] = {}
@@ -126,19 +130,40 @@ class CallableObjective(Objective):
         return point
 
     def values(self, points: Tensor) -> Tensor:
-        """Call the user's function, which must return one number per point."""
+        """Call the user's function, which must return one number per point, or residuals."""
+        if self.residuals:
+            found: Tensor = merit(self.outputs(points))
+            return found
         if self.batched:
             return self._checked_batch(self._called(points), len(points))
-        if self.awaited:
-            numbers = side_by_side([self._awaited_value(point) for point in points])
-            return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
-        numbers = [self._value(point) for point in points]
-        return torch.tensor(numbers, dtype=self.value_dtype, device=self.device)
+        return torch.tensor(self._each(points), dtype=self.value_dtype, device=self.device)
 
-    def _value(self, point: Tensor) -> float:
+    def outputs(self, points: Tensor) -> Tensor:
+        """Call the user's function, which must return a vector of residuals per point."""
+        found = self._called(points) if self.batched else self._each(points)
+        rows = residual_rows(found, len(points), self.residuals)
+        if self.residuals is True and np.isfinite(rows).all(-1).any():
+            self.residuals = rows.shape[1]
+        return torch.from_numpy(rows).to(self.device, self.value_dtype)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With whether it returns residuals."""
+        return super().fingerprint() | ({"residuals": True} if self.residuals else {})
+
+    def _each(self, points: Tensor) -> list[Any]:
+        """What the function returns at each point; inf where it has failed."""
+        if self.awaited:
+            return side_by_side([self._awaited_value(point) for point in points])
+        return [self._value(point) for point in points]
+
+    def _read(self, result: Any) -> Any:
+        """The result at one point, as a number or as a vector of residuals."""
+        return residual_row(result) if self.residuals else _number(result)
+
+    def _value(self, point: Tensor) -> Any:
         """The value of the function; inf for a failed evaluation."""
         try:
-            return _number(self._called(point))
+            return self._read(self._called(point))
         except self.failures as error:
             return self._failed(error)
 
@@ -148,13 +173,13 @@ class CallableObjective(Objective):
         self.failure = f"{type(error).__name__}: {error}"[:200]
         return inf
 
-    async def _awaited_value(self, point: Tensor) -> float:
+    async def _awaited_value(self, point: Tensor) -> Any:
         """The same for an ``async def``, which gets a tensor unless it is annotated otherwise."""
         if self.on_calls is not None:
             self.on_calls(1)
         try:
             at: Any = point.cpu().numpy().copy() if self._numpy else point.clone()
-            return _number(await self._call(at))
+            return self._read(await self._call(at))
         except self.failures as error:
             return self._failed(error)
 
@@ -223,15 +248,15 @@ class CallableObjective(Objective):
             raise ObjectiveError(
                 f"a batched objective returns one number a point, shape ({n},), "
                 f"got shape {tuple(values.shape)} of {dtype_name(values.dtype)}; "
-                "leave batched=False for a function of one vector"
+                "leave batched=False for a function of one vector, or say residuals=True"
             )
         return values.detach().to(self.value_dtype, copy=True)  # the user may reuse the buffer
 
 
-def side_by_side(calls: Sequence[Coroutine[Any, Any, float]]) -> list[float]:
+def side_by_side(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of coroutines, run concurrently, even if this thread has an event loop."""
 
-    async def gathered() -> list[float]:
+    async def gathered() -> list[T]:
         return list(await asyncio.gather(*calls))
 
     try:
@@ -295,10 +320,13 @@ def _number(result: Any) -> float:
             )
         raise ObjectiveError(
             f"an objective returns one number, got shape {shape}; "
-            "sum it up, or say zotune.objective(fn, dim, batched=True) of a function of many points"
+            "say residuals=True if it is a vector of residuals, whose sum of squares is minimised; "
+            "else sum it up, or say zotune.objective(fn, dim, batched=True) of a function of many "
+            "points"
         )
+    hint = "; say residuals=True for a vector of residuals" * isinstance(result, list | tuple)
     raise ObjectiveError(
-        f"an objective returns a number, got {type(result).__name__}: {short(result)}"
+        f"an objective returns a number, got {type(result).__name__}: {short(result)}{hint}"
     )
 
 
@@ -307,6 +335,7 @@ def objective(
     dim: int,
     *,
     batched: bool = False,
+    residuals: int | bool = False,
     L: float | None = None,
     optimum: float | None = None,
     bounds: Any = None,
@@ -328,6 +357,9 @@ def objective(
             ``zotune.trainable``.
         dim: d.
         batched: whether ``fn`` takes many points at once, which is faster.
+        residuals: the number m of residuals if ``fn`` returns a vector of them, (n, m) if
+            ``batched``; True: the number that its first call returns. What is minimised is their
+            sum of squares Σ r², without a factor ½; ``method: auto`` is then ``gauss-newton``.
         L: the Lipschitz constant of the gradient, if known; step='theory' estimates it otherwise.
         optimum: the minimum of ``fn``, if known; rows then have the gap to it.
         bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
@@ -376,6 +408,7 @@ def objective(
         start=start,
         failures=(failures,) if isinstance(failures, type) else tuple(failures),
         array=None if array is None else one_of("array", array, (TORCH, NUMPY)),
+        residuals=checked_residuals(residuals),
     )
     wrapped.L, wrapped.minimum = checked_smoothness(L), optimum
     wrapped.bounds, wrapped.cheap = bounds, cheap

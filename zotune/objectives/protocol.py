@@ -51,6 +51,9 @@ class Objective:
     """The minimum f*."""
     bounds: Any = None
     """Lower and upper bounds of x, numbers or vectors, or SciPy's ``Bounds``."""
+    residuals: int | bool = False
+    """Number of residuals of a function whose value is Σ r²; True: known from its first call;
+    False: the function returns one number."""
     failed = 0
     """Number of failed evaluations so far."""
     on_calls: Callable[[int], None] | None = None
@@ -93,6 +96,13 @@ class Objective:
 
     def values(self, points: Tensor) -> Tensor:
         """f at each row of ``points``, (n, d) → (n,)."""
+        raise NotImplementedError
+
+    def outputs(self, points: Tensor) -> Tensor:
+        """The residuals at each row of ``points``, (n, d) → (n, m), inf in failed rows.
+
+        Only if ``residuals`` are declared; ``values`` is then their ``merit``.
+        """
         raise NotImplementedError
 
     def sample(self, keys: Keys, step: int) -> Callable[[Tensor], Tensor]:

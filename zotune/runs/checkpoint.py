@@ -35,6 +35,8 @@ DRAWN, OF_DRAWS = "drawn", ("directions", "seed", "replicate", "replicates")
 """Key of a hash of the next direction, and the settings that it depends on."""
 _PLAIN = ("steps", "lost", "q", "looked", "next_q", "rule", "failed", "repeats", "batches")
 _NESTED = {"slots": "slot", "metrics": "metric"}
+_TOLD = ("start", "outputs", "residuals", "jacobian")
+"""Tensors of ``Told`` that may be missing."""
 _FLOATS = ("average_weight", "batch_losses")
 _APART = {*_PLAIN, *_FLOATS, *_NESTED, "ledger", "numbers", "curve", "told", "center", "flat"}
 _TENSORS = [f.name for f in fields(LaneState) if f.name not in _APART]
@@ -201,8 +203,8 @@ def _tensors(lane: LaneState) -> dict[str, Tensor]:
         tensors["center"] = lane.center
     if lane.told is not None:
         tensors["told"] = lane.told.values
-        if lane.told.start is not None:
-            tensors["told.start"] = lane.told.start
+        kept = {f"told.{name}": getattr(lane.told, name) for name in _TOLD}
+        tensors |= {name: tensor for name, tensor in kept.items() if tensor is not None}
     return tensors | {f"curve.{name}": value for name, value in lane.curve.stacked().items()}
 
 
@@ -239,10 +241,8 @@ def _lane(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) 
 
 def _told(plain: Sequence[Any], own: Mapping[str, Tensor]) -> Told:
     planned, stamp, before = plain
-    start = own.get("told.start")
-    return Told(
-        own["told"].cpu(), tuple(planned), stamp, None if start is None else start.cpu(), before
-    )
+    kept = {name: own[key].cpu() for name in _TOLD if (key := f"told.{name}") in own}
+    return Told(own["told"].cpu(), tuple(planned), stamp, before=before, **kept)
 
 
 def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

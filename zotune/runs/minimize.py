@@ -58,6 +58,7 @@ def minimize(
     data: Any = None,
     bounds: Any = None,
     failures: type[BaseException] | tuple[type[BaseException], ...] = (),
+    residuals: int | bool = False,
     target: float | None = None,
     ftol: float | None = None,
     xtol: float | None = None,
@@ -91,6 +92,8 @@ def minimize(
         bounds: (low, high), numbers or vectors, or SciPy's ``Bounds``; all evaluated points are
             inside.
         failures: exceptions of these types are failed evaluations, like inf; others end the run.
+        residuals: whether a plain function returns a vector of residuals (or their number), whose
+            sum of squares Σ r² is minimised; see ``run.residuals``, ``run.standard_errors``.
         target: stop once the best loss is at most this.
         ftol: stop once the best loss has not fallen by more than ``ftol`` times the larger of
             |loss| and what was gained since the start, over 10 (d + 1) evaluations.
@@ -127,7 +130,8 @@ def minimize(
     told: dict[str, Any] = {"budget": budget} | settings
     _require_kinds(on_report, checkpoint)
     count = parse_config({"budget": 1, "workers": settings.get("workers", 0)}).workers
-    make = partial(as_objective, objective, x0, failures, data, array=array, metrics=metrics)
+    plain: dict[str, Any] = {"array": array, "metrics": metrics, "residuals": residuals}
+    make = partial(as_objective, objective, x0, failures, data, **plain)
     if count:
         require_sendable(objective, metrics)
     with ExitStack() as open_:
@@ -342,10 +346,11 @@ def as_objective(
     *,
     array: str | None = None,
     metrics: Mapping[str, Callable[..., Any]] | None = None,
+    residuals: int | bool = False,
 ) -> tuple[Objective | WeightsObjective, dict[str, Any]]:
     """The objective, and the mapping that describes it in the configuration."""
     require_exceptions(failures)
-    told = {"failures": failures, "array": array, "metrics": metrics}
+    told = {"failures": failures, "array": array, "metrics": metrics, "residuals": residuals}
     for name, value in told.items():
         if value and not _is_plain(target):
             raise ConfigError(

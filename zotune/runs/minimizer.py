@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from zotune.config import Config, parse_config
+from zotune.core.merit import merit
 from zotune.core.names import RUNNING
 from zotune.core.state import LaneState, State
 from zotune.core.tensors import write_tensors
@@ -23,6 +24,7 @@ from zotune.iterates import Answer, Program, Request
 from zotune.loop import Loop
 from zotune.objectives import dimension_of, objective
 from zotune.objectives.checks import short
+from zotune.objectives.residuals import residual_row, residual_rows
 from zotune.runs.checkpoint import aligned
 from zotune.runs.run import Run, run_of
 from zotune.runs.stopping import end_of
@@ -82,6 +84,8 @@ class Minimizer:
     Args:
         x0: the start, (d,).
         budget: how many points are asked for at most (directions if ``count`` says so).
+        residuals: the number m of residuals, if the function returns a vector of them; ``tell``
+            then takes arrays (n, m), and what is minimised is their sum of squares Σ r².
         settings: as for ``minimize``; without any, the method is chosen automatically.
 
     >>> import zotune
@@ -92,12 +96,17 @@ class Minimizer:
     True
     """
 
-    def __init__(self, x0: Any, *, budget: int, **settings: Any) -> None:
+    def __init__(self, x0: Any, *, budget: int, residuals: int = 0, **settings: Any) -> None:
         dimension_of(x0)
         start = torch.as_tensor(x0, dtype=torch.float64).detach()
         for key in settings:
             if key in NOT_HERE:
                 raise ConfigError(f"a Minimizer takes no {key}: {NOT_HERE[key]}")
+        if residuals is True:
+            raise ConfigError(
+                "a Minimizer needs to know how many residuals are told for a point, got "
+                "residuals=True; give their number, residuals=m"
+            )
         if settings.get("replicates", 1) != 1:
             raise ConfigError(
                 f"a Minimizer is one run, got replicates={settings['replicates']}; "
@@ -105,16 +114,18 @@ class Minimizer:
             )
         problem = {"name": "ask-tell", "dim": dimension_of(start)}
         told = {"budget": budget, "problem": problem, **settings}
-        self._begin(parse_config(told), start)
+        self._begin(parse_config(told), start, residuals or False)
 
-    def _begin(self, config: Config, start: torch.Tensor) -> None:
+    def _begin(self, config: Config, start: torch.Tensor, residuals: int | bool) -> None:
         self._start = start
-        target = objective(_not_here, start.shape[-1], name="ask-tell")
+        target = objective(_not_here, start.shape[-1], residuals=residuals, name="ask-tell")
+        self._target = target
         self._loop = Loop(config, target, start)
         (self._lane,) = self._loop.lanes
         self._state: LaneState | None = None
         self._answers: list[npt.NDArray[np.float64]] = []
-        self._partial: dict[int, float] = {}
+        self._partial: dict[int, Any] = {}
+        """Values by id, or rows of residuals."""
         self._first = 0
         """The id of the first point of the current request."""
         self._program = self._whole()
@@ -137,11 +148,12 @@ class Minimizer:
     def tell(self, values: Any, ids: Sequence[int] | None = None) -> None:
         """Pass values of the points of the last ``ask``: all of them in order, or some by id.
 
-        inf and NaN mean failed evaluations; under ``auto`` they reject the point.
+        inf and NaN mean failed evaluations; under ``auto`` they reject the point. With
+        ``residuals=m`` an array (n, m); a single inf or NaN in a row says that it has failed.
         """
         asked = self.ask().ids
         ids = asked if ids is None else [int(i) for i in ids]
-        numbers = _numbers(values)
+        numbers = self._numbers(values, len(ids))
         if len(numbers) != len(ids):
             raise ConfigError(
                 f"tell needs one value a point: {len(ids)} points, got {len(numbers)} values"
@@ -152,13 +164,19 @@ class Minimizer:
                 f"point {unknown[0]} is not asked for now; asked for are the ids "
                 f"{asked[0]} to {asked[-1]} that have no value yet"
             )
-        self._partial |= dict(zip(ids, numbers.tolist(), strict=True))
+        self._partial |= dict(zip(ids, numbers, strict=True))
         if len(self._partial) == len(self._rows):
             answer = np.array([self._partial[self._first + i] for i in range(len(self._rows))])
             self._first += len(self._rows)
             self._partial = {}
             self._answers.append(answer)
             self._go_on(answer)
+
+    def _numbers(self, values: Any, n: int) -> npt.NDArray[np.float64]:
+        """Values, (n,), or residuals, (n, m), of n points."""
+        if not self._target.residuals:
+            return _numbers(values)
+        return residual_rows([residual_row(one) for one in values], n, self._target.residuals)
 
     @property
     def result(self) -> Run:
@@ -185,18 +203,24 @@ class Minimizer:
             "format": FORMAT,
             "config": self._loop.config.model_dump(),
             "sizes": [len(answer) for answer in self._answers],
+            "residuals": self._target.residuals,
             "drawn": self._drawn(),
         }
-        answers = np.concatenate([*self._answers, np.zeros(0)])
         ids = torch.tensor(sorted(self._partial), dtype=torch.int64)
         partial = [self._partial[int(i)] for i in ids]
         tensors = {
             "start": self._start,
-            "answers": torch.from_numpy(answers),
+            "answers": self._rows_of(self._answers),
             "partial.ids": ids,
-            "partial.values": torch.tensor(partial, dtype=torch.float64),
+            "partial.values": self._rows_of([np.array(partial)] if partial else []),
         }
         return header, tensors
+
+    def _rows_of(self, answers: Sequence[npt.NDArray[np.float64]]) -> torch.Tensor:
+        """Values as (n,), or residuals as (n, m)."""
+        m = int(self._target.residuals)
+        none = np.zeros((0, m)) if m else np.zeros(0)
+        return torch.from_numpy(np.concatenate(answers) if answers else none)
 
     @classmethod
     def load(cls, path: str | Path) -> Minimizer:
@@ -207,7 +231,8 @@ class Minimizer:
     def _replayed(cls, header: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Minimizer:
         """A Minimizer with this configuration that is told these values."""
         self = object.__new__(cls)
-        self._begin(parse_config(header["config"]), tensors["start"])
+        settled = header["residuals"]
+        self._begin(parse_config(header["config"]), tensors["start"], settled)
         parts = np.split(tensors["answers"].numpy(), np.cumsum(header["sizes"])[:-1])
         for answer in parts if header["sizes"] else []:
             self.tell(answer)
@@ -234,8 +259,10 @@ class Minimizer:
         """Run the program to its next request."""
         sent = None
         if answer is not None and self._request is not None:
-            values = torch.from_numpy(answer)
-            sent = Answer(values[None] if self._request.charged else values)
+            told = torch.from_numpy(answer)
+            outputs = told[None] if self._target.residuals else None
+            values = told if outputs is None else merit(told)
+            sent = Answer(values[None] if self._request.charged else values, outputs=outputs)
         try:
             with torch.no_grad():
                 self._request = next(self._program) if sent is None else self._program.send(sent)

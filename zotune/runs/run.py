@@ -21,6 +21,7 @@ from zotune.errors import CheckpointError, ZotuneError
 from zotune.iterates import WeightsReader
 from zotune.methods import Choice
 from zotune.runs.checkpoint import load_state, read_weights
+from zotune.runs.fit import Fit, fit_of
 from zotune.runs.lookup import last_checkpoints
 from zotune.runs.stopping import end_at
 from zotune.steps import THEORY
@@ -108,6 +109,45 @@ class Run:
     def best_loss(self) -> float:
         """The loss at ``best_x``; for a model the lowest validation loss that was evaluated."""
         return float(self.state.best_loss.min())
+
+    @property
+    def residuals(self) -> Tensor:
+        """The residuals at ``best_x``, (m,), if the function returns them."""
+        return self._fit.residuals.clone()
+
+    @property
+    def jacobian(self) -> Tensor:
+        """The derivatives of the residuals at ``best_x``, (m, d), by differences.
+
+        Of the last block of differences, updated by each point since; ``run.message`` says whether
+        the run has converged. Only for methods that measure them, such as ``gauss-newton``.
+        """
+        return self._fit.jacobian.clone()
+
+    @property
+    def covariance(self) -> Tensor:
+        """An estimate of the covariance of ``best_x``, (d, d): s² (JᵀJ)⁻¹, s² = Σ r² / (m − d).
+
+        It holds to first order if the model is right, ``best_x`` is a minimum inside the bounds,
+        and the errors of the residuals are independent with one variance and mean zero. Parameters
+        that the data do not determine have variance inf. NaN if m ≤ d.
+        """
+        return self._fit.covariance
+
+    @property
+    def standard_errors(self) -> Tensor:
+        """The roots of the diagonal of ``covariance``, (d,), with its assumptions."""
+        return self._fit.covariance.diagonal().sqrt()
+
+    @property
+    def correlations(self) -> Tensor:
+        """``covariance`` divided by both standard errors, (d, d), with its assumptions."""
+        errors = self.standard_errors
+        return self._fit.covariance / (errors[:, None] * errors)
+
+    @property
+    def _fit(self) -> Fit:
+        return fit_of(self.state)
 
     @property
     def curve(self) -> pd.DataFrame:

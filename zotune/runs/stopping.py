@@ -236,9 +236,11 @@ def stays_at_start(state: State) -> bool:
 
 def _end_of(config: Config, state: State, status: str, chosen: Iterable[Choice]) -> str:
     if status == CONVERGED:
-        why = "; ".join(one.reason for one in chosen if one.setting == "end")
+        said = list(chosen)
+        why = "; ".join(one.reason for one in said if one.setting == "end")
+        name = next((one.value for one in said if one.setting == "method"), config.method)
         spent = state.ledger.evaluations
-        return f"{config.method} ended after {spent} of {config.budget} evaluations: {why}"
+        return f"{name} ended after {spent} of {config.budget} evaluations: {why}"
     if status == DIVERGED:
         which = "the run" if config.replicates == 1 else "every replicate"
         return f"{which} diverged; give a smaller eta, or L"
