@@ -44,7 +44,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (PROMPT | {"words": ["zyx", "good"]}, r"problem\.words: ' zyx' is \d tokens of 'tiny-qwen3'"),
     (PROMPT | {"words": {"bad": "good", "good": "good"}}, r"problem\.words must be different tok"),
     ({"template": "{sentence}!"}, r"problem\.template must have columns in braces, \{text\}, got"),
-    ({"trainable": "hed"}, r"none of all, head and lora \(did you mean 'head'\?\) and matches no"),
+    ({"trainable": "hed"}, r"none of all, head, lora, norms and biases \(did you mean 'head'\?\) and matches no"),
     (
         PROMPT | {"words": ["bad", "good"], "trainable": "head"},
         r"head: words has no head of its ow",

@@ -18,7 +18,7 @@ from zotune.language.heads import Classifier
 from zotune.language.loading import is_out_of_memory, quiet
 from zotune.language.lora import merged
 from zotune.language.options import POOLINGS, Options
-from zotune.language.preparation import trained_parameters
+from zotune.language.parts import trained_parameters
 from zotune.language.tokens import Batch, batch_rows
 from zotune.weights.objective import WeightsObjective
 
@@ -86,7 +86,7 @@ class LanguageModel(WeightsObjective):
             "labels": list(prepared.labels),
             "head": options.head,
             "pooling": options.pooling or POOLINGS[0],
-            "trainable": options.trainable,
+            "trainable": options.trainable if len(options.parts) == 1 else list(options.parts),
             "lora": [options.lora_rank, options.lora_alpha],
             "batch": options.batch,
             "seed": options.seed,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 HEADS = ("linear", "own", "words")
 POOLINGS = ("last", "mean", "cls")
 PRECISIONS = ("float32", "bfloat16", "float16")
-ALL, HEAD, LORA = "all", "head", "lora"
+PARTS = ALL, HEAD, LORA, NORMS, BIASES = "all", "head", "lora", "norms", "biases"
+"""Words for parts of a model that ``trainable`` takes besides patterns."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Options:
             ``mean``, or of the first token, ``cls``.
         template: the prompt, with columns in braces; without it, texts are used unchanged.
         words: one word per class for ``head: words``, in the order of the labels or by label.
-        trainable: ``all``, ``head``, ``lora`` (and the head), or a pattern of parameter names.
+        trainable: ``all``, ``head``, ``lora`` (and the head), ``norms``, ``biases``, a pattern of
+            parameter names, or a list of these, which trains all that any of them names.
         lora_rank: r of W + (alpha / r) B A.
         lora_alpha: alpha of the same.
         batch: examples per step.
@@ -63,7 +65,7 @@ class Options:
     pooling: str | None = None
     template: str | None = None
     words: tuple[str, ...] | tuple[tuple[str, str], ...] | None = None
-    trainable: str = ALL
+    trainable: str | tuple[str, ...] = ALL
     lora_rank: int = 8
     lora_alpha: float = 16.0
     batch: int = 16
@@ -74,7 +76,7 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("model", "revision", "dataset", "trainable"):
+        for name in ("model", "revision", "dataset"):
             self._require(name, str, "a name")
         for name in ("validation", "label", "template"):
             self._require(name, str | None, "text")
@@ -88,6 +90,7 @@ class Options:
         self._require("seed", int, "a whole number")
         if isinstance(self.lora_alpha, bool) or not isinstance(self.lora_alpha, int | float):
             raise ConfigError(f"problem.lora_alpha must be a number, got {self.lora_alpha!r}")
+        self._put("trainable", self._parts())
         self._put("text", self._texts())
         self._put("labels", self._names("labels"))
         self._put("words", self._words())
@@ -110,6 +113,11 @@ class Options:
     def checkpoint_bytes(self) -> int:
         """Bytes of the trained weights on disk."""
         return self.dim * (4 if self.dtype == "float32" else 2)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is trained, as a list of words and patterns."""
+        return (self.trainable,) if isinstance(self.trainable, str) else self.trainable
 
     def prepared(self) -> Prepared:
         """Everything except the weights; cached in this process."""
@@ -163,6 +171,21 @@ class Options:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigError(f"problem.{name} must be a whole number of at least 1, got {value!r}")
+
+    def _parts(self) -> str | tuple[str, ...]:
+        if not isinstance(self.trainable, list | tuple):
+            self._require("trainable", str, "a word, a pattern of parameter names, or a list")
+            return self.trainable
+        names = self._names("trainable") or ()
+        if "" in names:
+            raise ConfigError("problem.trainable has an empty name in its list; leave it out")
+        if ALL in names and len(names) > 1:
+            others = ", ".join(name for name in names if name != ALL)
+            raise ConfigError(
+                f"problem.trainable: all has every weight, got {others} beside it; "
+                "leave all or the others out"
+            )
+        return names if len(names) > 1 else names[0]
 
     def _texts(self) -> tuple[str, ...] | None:
         names = (self.text,) if isinstance(self.text, str) else self._names("text")
