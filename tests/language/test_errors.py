@@ -28,6 +28,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"dtype": "float64"}, r"problem\.dtype 'float64' is not known.*bfloat16, float16, float32"),
     ({"batch": 0}, r"problem\.batch must be a whole number of at least 1, got 0"),
+    ({"micro_batch": 0}, r"problem\.micro_batch must be a whole number of at least 1, got 0"),
+    (
+        {"micro_batch": 32},
+        r"problem\.micro_batch must be at most problem\.batch=16, .* got 32; low",
+    ),
     ({"max_length": "long"}, r"problem\.max_length must be a whole number of at least 1, got 'lo"),
     ({"model": 3}, r"problem\.model must be a name, got 3"),
     ({"seed": "x"}, r"problem\.seed must be a whole number, got 'x'"),
@@ -44,7 +49,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (PROMPT | {"words": ["zyx", "good"]}, r"problem\.words: ' zyx' is \d tokens of 'tiny-qwen3'"),
     (PROMPT | {"words": {"bad": "good", "good": "good"}}, r"problem\.words must be different tok"),
     ({"template": "{sentence}!"}, r"problem\.template must have columns in braces, \{text\}, got"),
-    ({"trainable": "hed"}, r"none of all, head, lora, norms and biases \(did you mean 'head'\?\) and matches no"),
+    (
+        {"trainable": "hed"},
+        r"none of all, head, lora, norms and biases \(did you mean 'head'\?\) and matches no",
+    ),
     (
         PROMPT | {"words": ["bad", "good"], "trainable": "head"},
         r"head: words has no head of its ow",
@@ -239,6 +247,7 @@ def test_out_of_memory_says_which_setting_to_lower(keys: Keys) -> None:
     objective.module.register_forward_pre_hook(take_a_petabyte)
     with pytest.raises(
         OutOfMemory,
-        match=r"with a batch of 4 × \d+ tokens; lower problem\.batch or problem\.max_length",
+        match=r"with a batch of 4 × \d+ tokens; lower problem\.micro_batch, problem\.batch or "
+        r"problem\.max_length",
     ):
         objective.loss(batch)

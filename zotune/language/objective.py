@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from zotune.addresses import Keys
 from zotune.errors import OutOfMemory
@@ -52,8 +53,12 @@ class LanguageModel(WeightsObjective):
         return train.batch(rows, self.device)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Mean cross-entropy on the batch, in float32."""
-        return torch.nn.functional.cross_entropy(self._logits(batch), batch.labels)
+        """Mean cross-entropy on the batch, in float32; computed in micro-batches if so set."""
+        losses = [
+            len(part) / len(batch) * cross_entropy(self._logits(part), part.labels)
+            for part in batch.parts(self.options.at_once)
+        ]
+        return torch.stack(losses).sum()
 
     @property
     def evaluations_to_validate(self) -> int:
@@ -65,7 +70,7 @@ class LanguageModel(WeightsObjective):
         loss, right = 0.0, 0
         for batch in self._held_out:
             logits = self._logits(batch)
-            each = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
+            each = cross_entropy(logits, batch.labels, reduction="none")
             loss += float(each.double().sum())
             right += int((logits.argmax(-1) == batch.labels).sum())
         count = len(self.prepared.validation)
@@ -89,6 +94,7 @@ class LanguageModel(WeightsObjective):
             "trainable": options.trainable if len(options.parts) == 1 else list(options.parts),
             "lora": [options.lora_rank, options.lora_alpha],
             "batch": options.batch,
+            "micro_batch": options.micro_batch,
             "seed": options.seed,
         }
 
@@ -103,12 +109,13 @@ class LanguageModel(WeightsObjective):
 
     @cached_property
     def _held_out(self) -> list[Batch]:
-        return list(self.prepared.validation.batches(self.options.batch, self.device))
+        return list(self.prepared.validation.batches(self.options.at_once, self.device))
 
     @torch.no_grad()
     def _logits(self, batch: Batch) -> Tensor:
         size = " × ".join(map(str, batch.inputs["input_ids"].shape))
-        with _memory_of(f"a batch of {size} tokens", "problem.batch or problem.max_length"):
+        settings = "problem.micro_batch, problem.batch or problem.max_length"
+        with _memory_of(f"a batch of {size} tokens", settings):
             logits: Tensor = self.module(batch)
         return logits
 

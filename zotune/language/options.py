@@ -46,6 +46,8 @@ class Options:
         lora_rank: r of W + (alpha / r) B A.
         lora_alpha: alpha of the same.
         batch: examples per step.
+        micro_batch: examples per forward pass; the loss of a step is the mean over its batch all
+            the same, computed in parts. Default: ``batch``.
         max_length: maximum number of tokens of a text; without it, a text that is too long is an
             error, else it is truncated.
         train_size: number of examples drawn for training; default: all.
@@ -69,6 +71,7 @@ class Options:
     lora_rank: int = 8
     lora_alpha: float = 16.0
     batch: int = 16
+    micro_batch: int | None = None
     max_length: int | None = None
     train_size: int | None = None
     validation_size: int | None = None
@@ -84,9 +87,14 @@ class Options:
         one_of("problem.dtype", self.dtype, PRECISIONS)
         for name in ("lora_rank", "batch"):
             self._require_size(name)
-        for name in ("max_length", "train_size", "validation_size"):
+        for name in ("micro_batch", "max_length", "train_size", "validation_size"):
             if getattr(self, name) is not None:
                 self._require_size(name)
+        if self.at_once > self.batch:
+            raise ConfigError(
+                f"problem.micro_batch must be at most problem.batch={self.batch}, which it is a "
+                f"part of, got {self.micro_batch}; lower it, or raise problem.batch"
+            )
         self._require("seed", int, "a whole number")
         if isinstance(self.lora_alpha, bool) or not isinstance(self.lora_alpha, int | float):
             raise ConfigError(f"problem.lora_alpha must be a number, got {self.lora_alpha!r}")
@@ -103,6 +111,11 @@ class Options:
     def dim(self) -> int:
         """The number of trained parameters."""
         return self.prepared().dim
+
+    @property
+    def at_once(self) -> int:
+        """The number of examples in a forward pass."""
+        return self.micro_batch or self.batch
 
     @property
     def load_with(self) -> str:

@@ -33,6 +33,22 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def parts(self, size: int) -> Iterator[Batch]:
+        """Parts of at most so many examples, short ones first, each padded to its own longest."""
+        if len(self) <= size:
+            yield self
+            return
+        order = torch.argsort(self.lengths, stable=True)
+        for first in range(0, len(self), size):
+            yield self._only(order[first : first + size])
+
+    def _only(self, at: Tensor) -> Batch:
+        """The examples at these places of the batch."""
+        lengths = self.lengths[at]
+        width = padded_width(int(lengths.max()))
+        inputs = {name: values[at, :width] for name, values in self.inputs.items()}
+        return Batch(inputs, lengths, self.labels[at])
+
 
 @dataclass(frozen=True)
 class Tokenised:
@@ -52,7 +68,7 @@ class Tokenised:
     def batch(self, rows: Sequence[int], device: torch.device) -> Batch:
         """The examples of these rows, padded to a multiple of eight."""
         lengths = [len(self.ids[row]) for row in rows]
-        width = min(self.longest, -(-max(lengths) // MULTIPLE) * MULTIPLE)
+        width = min(self.longest, padded_width(max(lengths)))
         inputs = {
             "input_ids": _padded([self.ids[row] for row in rows], width, self.pad),
             "attention_mask": _padded([[1] * length for length in lengths], width, 0),
@@ -75,6 +91,11 @@ class Tokenised:
         """A digest of the data."""
         text = repr((self.ids, self.types, self.labels)).encode()
         return hashlib.sha256(text).hexdigest()[:16]
+
+
+def padded_width(longest: int) -> int:
+    """Tokens to which a batch is padded."""
+    return -(-longest // MULTIPLE) * MULTIPLE
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> npt.NDArray[np.int64]:
