@@ -31,6 +31,19 @@ class Classifier(nn.Module):
         """One logit per class for each example."""
         raise NotImplementedError
 
+    @property
+    def body(self) -> nn.Module | None:
+        """What computes ``features``; None if the head does not read one hidden state."""
+        return None
+
+    def features(self, batch: Batch) -> Tensor:
+        """The hidden state of each example that the head reads, (batch, width)."""
+        raise NotImplementedError
+
+    def read(self, features: Tensor) -> Tensor:
+        """The logits of such hidden states."""
+        raise NotImplementedError
+
     def head_names(self) -> list[str]:
         """Names of the head's parameters; none if the model's own output is used."""
         raise NotImplementedError
@@ -88,8 +101,21 @@ class Pooled(Classifier):
 
     def forward(self, batch: Batch) -> Tensor:
         """The head on the pooled hidden states."""
+        return self.read(self.features(batch))
+
+    @property
+    def body(self) -> nn.Module:
+        """The model without a head."""
+        return self.backbone
+
+    def features(self, batch: Batch) -> Tensor:
+        """The pooled hidden states."""
         hidden = self.backbone(**batch.inputs, **without_cache(self.backbone)).last_hidden_state
-        logits: Tensor = self.head(pooled(hidden, batch, self.pooling))
+        return pooled(hidden, batch, self.pooling)
+
+    def read(self, features: Tensor) -> Tensor:
+        """The linear layer."""
+        logits: Tensor = self.head(features)
         return logits.float()
 
     def head_names(self) -> list[str]:
@@ -174,13 +200,26 @@ class Worded(Classifier):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits of the words at the last token of each prompt."""
+        return self.read(self.features(batch))
+
+    @property
+    def body(self) -> nn.Module:
+        """The model without its output."""
         model: Any = self.model
-        base = model.base_model
-        hidden = base(**batch.inputs, **without_cache(base)).last_hidden_state
-        return self._said(pooled(hidden, batch, "last")).float()
+        base: nn.Module = model.base_model
+        return base
+
+    def features(self, batch: Batch) -> Tensor:
+        """The hidden state of the last token of each prompt."""
+        hidden = self.body(**batch.inputs, **without_cache(self.body)).last_hidden_state
+        return pooled(hidden, batch, "last")
+
+    def read(self, features: Tensor) -> Tensor:
+        """Logits of the words only."""
+        return self._said(features).float()
 
     def _said(self, hidden: Tensor) -> Tensor:
-        """Logits of the words only.
+        """Logits of the words, in the model's precision.
 
         Rows of a tied embedding are looked up instead of multiplying with all of them, by calling
         the module that owns them, because lean probes perturb weights only during that call.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,7 +15,9 @@ from torch.nn.functional import cross_entropy
 
 from zotune.addresses import Keys
 from zotune.errors import OutOfMemory
+from zotune.language.cuts import find_cut
 from zotune.language.exported import write_settings
+from zotune.language.frozen import Frozen, store_of, weights_below
 from zotune.language.heads import Classifier
 from zotune.language.loading import is_out_of_memory, quiet
 from zotune.language.lora import merged
@@ -22,6 +25,8 @@ from zotune.language.options import POOLINGS, Options
 from zotune.language.parts import trained_parameters
 from zotune.language.tokens import Batch, batch_rows
 from zotune.weights.objective import WeightsObjective
+
+log = logging.getLogger("zotune")
 
 
 class LanguageModel(WeightsObjective):
@@ -35,6 +40,8 @@ class LanguageModel(WeightsObjective):
     """
 
     module: Classifier
+    computed_once: str
+    """What of the frozen part is computed once for every example, or why nothing is."""
 
     def __init__(self, options: Options, device: torch.device | str = "cpu") -> None:
         self.name = "language-model"
@@ -45,9 +52,13 @@ class LanguageModel(WeightsObjective):
             self.module = self.prepared.classifier().to(self.device)
         self.trained = trained_parameters(self.module, options)
         self.dtype = next(iter(self.trained.values())).dtype
+        self._frozen, self.computed_once = self._find_frozen()
+        log.info("%s: %s", options.model, self.computed_once)
 
     def batch(self, keys: Keys, step: int) -> Batch:
         """The examples of a step; each example is used once per epoch."""
+        if self._frozen is not None:
+            self._frozen.forget()
         train = self.prepared.train
         rows = batch_rows(keys, step, self.options.batch, len(train))
         return train.batch(rows, self.device)
@@ -69,6 +80,8 @@ class LanguageModel(WeightsObjective):
         """Mean cross-entropy and accuracy on the held-out examples."""
         loss, right = 0.0, 0
         for batch in self._held_out:
+            if self._frozen is not None:
+                self._frozen.forget()
             logits = self._logits(batch)
             each = cross_entropy(logits, batch.labels, reduction="none")
             loss += float(each.double().sum())
@@ -95,6 +108,7 @@ class LanguageModel(WeightsObjective):
             "lora": [options.lora_rank, options.lora_alpha],
             "batch": options.batch,
             "micro_batch": options.micro_batch,
+            "computed_once": None if self._frozen is None else self._frozen.cut.name,
             "seed": options.seed,
         }
 
@@ -116,8 +130,31 @@ class LanguageModel(WeightsObjective):
         size = " × ".join(map(str, batch.inputs["input_ids"].shape))
         settings = "problem.micro_batch, problem.batch or problem.max_length"
         with _memory_of(f"a batch of {size} tokens", settings):
+            if self._frozen is not None and batch.rows and not self.module.training:
+                return self._frozen.logits(batch)
             logits: Tensor = self.module(batch)
         return logits
+
+    def _find_frozen(self) -> tuple[Frozen | None, str]:
+        """What is computed once for every example, and how that is said."""
+        limit, train = self.options.cache_bytes, self.prepared.train
+        if not limit:
+            return None, "nothing is computed once: problem.cache_bytes is 0"
+        rows = [0, len(train) - 1]
+        examples = [train.batch([row], self.device) for row in rows]
+        cut = find_cut(self.module, self.trained, examples, train.batch(rows, self.device))
+        if isinstance(cut, str):
+            return None, f"nothing is computed once: {cut}"
+        data = f"{train.digest()}-{self.prepared.validation.digest()}"
+        still = weights_below(self.module, self.trained)
+        kept = store_of((still, data, cut.name, self.options.pooling, str(self.device), limit))
+        said = f"what arrives at the {cut.name} is computed once for every example"
+        return Frozen(cut, kept, limit, self._example), f"{said}, within {limit / 2**20:.0f} MiB"
+
+    def _example(self, split: str, row: int) -> Batch:
+        prepared = self.prepared
+        of = prepared.train if split == prepared.train.split else prepared.validation
+        return of.batch([row], self.device)
 
 
 @contextmanager

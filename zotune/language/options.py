@@ -48,6 +48,8 @@ class Options:
         batch: examples per step.
         micro_batch: examples per forward pass; the loss of a step is the mean over its batch all
             the same, computed in parts. Default: ``batch``.
+        cache_bytes: what may be kept of the outputs of the part of the model that does not move,
+            so that they are computed once for every example; 0: nothing is.
         max_length: maximum number of tokens of a text; without it, a text that is too long is an
             error, else it is truncated.
         train_size: number of examples drawn for training; default: all.
@@ -72,6 +74,7 @@ class Options:
     lora_alpha: float = 16.0
     batch: int = 16
     micro_batch: int | None = None
+    cache_bytes: int = 2**29
     max_length: int | None = None
     train_size: int | None = None
     validation_size: int | None = None
@@ -95,7 +98,12 @@ class Options:
                 f"problem.micro_batch must be at most problem.batch={self.batch}, which it is a "
                 f"part of, got {self.micro_batch}; lower it, or raise problem.batch"
             )
-        self._require("seed", int, "a whole number")
+        for name in ("seed", "cache_bytes"):
+            self._require(name, int, "a whole number")
+        if self.cache_bytes < 0:
+            raise ConfigError(
+                f"problem.cache_bytes must be at least 0, which is none, got {self.cache_bytes}"
+            )
         if isinstance(self.lora_alpha, bool) or not isinstance(self.lora_alpha, int | float):
             raise ConfigError(f"problem.lora_alpha must be a number, got {self.lora_alpha!r}")
         self._put("trainable", self._parts())

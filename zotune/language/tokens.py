@@ -29,6 +29,9 @@ class Batch:
     """The arguments of the model: input_ids, attention_mask, maybe token_type_ids."""
     lengths: Tensor
     labels: Tensor
+    split: str = ""
+    rows: tuple[int, ...] = ()
+    """The examples' numbers in their split, if they are of one."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -47,7 +50,8 @@ class Batch:
         lengths = self.lengths[at]
         width = padded_width(int(lengths.max()))
         inputs = {name: values[at, :width] for name, values in self.inputs.items()}
-        return Batch(inputs, lengths, self.labels[at])
+        rows = tuple(self.rows[k] for k in at.tolist()) if self.rows else ()
+        return Batch(inputs, lengths, self.labels[at], self.split, rows)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Tokenised:
     pad: int
     longest: int
     """Maximum number of tokens of the model."""
+    split: str
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -79,6 +84,8 @@ class Tokenised:
             {name: torch.from_numpy(values).to(device) for name, values in inputs.items()},
             torch.tensor(lengths, device=device),
             torch.tensor([self.labels[row] for row in rows], device=device),
+            self.split,
+            tuple(rows),
         )
 
     def batches(self, size: int, device: torch.device) -> Iterator[Batch]:
@@ -153,6 +160,7 @@ def tokenise(
         examples.labels,
         0 if pad is None else pad,
         longest,
+        split,
     )
 
 
