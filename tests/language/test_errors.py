@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,19 @@ def test_a_folder_that_is_no_model_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "new-thing", "auto_map": {}}')
     with pytest.raises(ConfigError, match=r"problem\.model .* tokenizer|architecture"):
         Options(model=str(tmp_path)).check()
+
+
+@pytest.mark.parametrize("base", [{"base_model_name_or_path": "Owner/Base"}, {}, []])
+def test_a_folder_of_peft_says_that_it_is_an_adapter_and_what_to_do(
+    base: object, tmp_path: Path
+) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps(base))
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    named = r" of 'Owner/Base'" if base == {"base_model_name_or_path": "Owner/Base"} else ""
+    said = rf"is a PEFT adapter{named}, and a whole model is needed; .*merge_and_unload.*able: lora"
+    with pytest.raises(ConfigError, match=said) as caught:
+        Options(model=str(tmp_path)).check()
+    assert "\n" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read_say_where(tmp_path: Path) -> None:
