@@ -21,7 +21,7 @@ STORES = 2
 """Number of caches in this process; trials on the same model, data and part share one."""
 
 
-class Store(dict[Hashable, Tensor]):
+class Outputs(dict[Hashable, Tensor]):
     """Outputs by example, and the bytes that they take."""
 
     nbytes = 0
@@ -49,7 +49,7 @@ class Frozen:
     def __init__(
         self,
         cut: Cut,
-        kept: Store,
+        kept: Outputs,
         limit: int,
         example: Callable[[str, int], Batch],
     ) -> None:
@@ -79,12 +79,12 @@ class Frozen:
         return found
 
 
-_STORES: OrderedDict[Hashable, Store] = OrderedDict()
+_STORES: OrderedDict[Hashable, Outputs] = OrderedDict()
 
 
-def store_of(key: Hashable) -> Store:
+def store_of(key: Hashable) -> Outputs:
     """The cache of a model, its data and a place in it; the least recently used one is dropped."""
-    found = _STORES.setdefault(key, Store())
+    found = _STORES.setdefault(key, Outputs())
     _STORES.move_to_end(key)
     if len(_STORES) > STORES:
         _STORES.popitem(last=False)

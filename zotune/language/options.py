@@ -140,6 +140,12 @@ class Options:
         """What is trained, as a list of words and patterns."""
         return (self.trainable,) if isinstance(self.trainable, str) else self.trainable
 
+    def start_line(self) -> str:
+        """Loss and accuracy before anything is trained; empty if they take long."""
+        from zotune.language.start import start_line
+
+        return start_line(self)
+
     def prepared(self) -> Prepared:
         """Everything except the weights; cached in this process."""
         from zotune.language.preparation import prepare

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import nn
 
 from zotune.errors import ConfigError
 from zotune.language.examples import Data, read_examples
@@ -43,6 +44,8 @@ class Prepared:
     train: Tokenised
     validation: Tokenised
     dim: int
+    dense: int
+    """The number of weights by which every token is multiplied: all but embeddings."""
     load_with: str
     """The function that loads an export."""
 
@@ -83,8 +86,16 @@ def prepare(options: Options) -> Prepared:
         train=train,
         validation=validation,
         dim=dim,
+        dense=_dense(skeleton),
         load_with=skeleton.load_with,
     )
+
+
+def _dense(classifier: Classifier) -> int:
+    """The number of weights outside of embeddings."""
+    embeddings = [m for m in classifier.modules() if isinstance(m, nn.Embedding)]
+    looked_up = {id(parameter) for module in embeddings for parameter in module.parameters()}
+    return sum(p.numel() for p in classifier.parameters() if id(p) not in looked_up)
 
 
 def _longest(config: Any, tokenizer: Any) -> int:

@@ -65,7 +65,7 @@ class Tokenised:
     pad: int
     longest: int
     """Maximum number of tokens of the model."""
-    split: str
+    split: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,12 +85,14 @@ class Tokenised:
             torch.tensor(lengths, device=device),
             torch.tensor([self.labels[row] for row in rows], device=device),
             self.split,
-            tuple(rows),
+            tuple(rows) if self.split else (),
         )
 
-    def batches(self, size: int, device: torch.device) -> Iterator[Batch]:
-        """Batches of all examples, grouped by length."""
-        order = sorted(range(len(self)), key=lambda row: len(self.ids[row]))
+    def batches(self, size: int, device: torch.device, count: int | None = None) -> Iterator[Batch]:
+        """Batches of all examples, or of the first so many, grouped by length."""
+        order = sorted(
+            range(len(self) if count is None else count), key=lambda row: len(self.ids[row])
+        )
         for first in range(0, len(order), size):
             yield self.batch(order[first : first + size], device)
 
