@@ -9,11 +9,13 @@ import pytest
 import yaml
 
 import zotune
+from tests.instrument import parse_config
 from tests.language.conftest import made, needs_minilm
 from tests.language.test_objective import PROMPTED
 from zotune.errors import ConfigError
 from zotune.language.options import Options
 from zotune.study import Study, load_study
+from zotune.study.refining import nested
 
 ENCODER: dict[str, Any] = {"model": "minilm", "pooling": "mean"}
 
@@ -114,3 +116,22 @@ def test_a_searched_value_may_be_a_list(tmp_path: Path) -> None:
     assert len(dims) == 3
     with pytest.raises(zotune.ZotuneError, match=r"problem\.trainable 'hed' is none of all"):
         study_of(tmp_path, "all", {"problem.trainable": [["head", "hed"]]})
+
+
+def test_a_list_among_the_points_reaches_the_trial_as_a_list() -> None:
+    point = nested({"problem.trainable": ["head", "norms"], "q": 1})
+    assert point["problem"]["trainable"] == '["head", "norms"]'  # Tune takes no lists in points
+    config = parse_config({"budget": 4, "problem": {"name": "language-model"} | point["problem"]})
+    assert config.problem["trainable"] == ["head", "norms"]
+
+
+@pytest.mark.slow
+def test_trials_train_the_parts_of_their_lists(shared_ray: None, tmp_path: Path) -> None:
+    space = {"problem.trainable": ["head", ["head", "norms"]]}
+    results = study_of(tmp_path, "all", space).run(storage_path=tmp_path / "results")
+    assert not results.errors
+    runs = [zotune.load_run(result) for result in results]
+    parts = [run.config.problem["trainable"] for run in runs]
+    assert sorted(parts, key=len) == [["head", "norms"], "head"]
+    trained = {str(run.config.problem["trainable"]): len(run.weights()) for run in runs}
+    assert trained == {"head": 1, "['head', 'norms']": 10}
