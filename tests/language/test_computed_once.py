@@ -16,6 +16,8 @@ from tests.language.test_objective import PROMPTED
 from tests.weights.toy import assert_same, bits
 from zotune.addresses import Keys
 from zotune.errors import CheckpointError, ConfigError
+from zotune.language.loading import quiet
+from zotune.language.made import tiny_tokenizer
 from zotune.language.objective import LanguageModel
 from zotune.language.options import Options
 from zotune.loop import Loop
@@ -192,4 +194,46 @@ def test_a_real_encoder_has_the_losses_that_it_has_without_a_cache(
     cached, plain = made(**options), uncached(**options)
     batch = plain.batch(keys, 0)
     assert "computed once for every example" in cached.computed_once
+    assert float(cached.loss(batch)) == pytest.approx(float(plain.loss(batch)), rel=1e-5)
+
+
+def _architecture(name: str) -> Any:
+    import transformers
+
+    same = {"vocab_size": 384, "hidden_size": 32, "num_attention_heads": 2}
+    wide = same | {"intermediate_size": 64, "num_hidden_layers": 3}
+    configs: dict[str, dict[str, Any]] = {
+        "Bert": wide,
+        "Albert": wide | {"embedding_size": 16},
+        "GPT2": {"vocab_size": 384, "n_embd": 32, "n_layer": 3, "n_head": 2},
+        "Llama": wide,
+        "OPT": same | {"ffn_dim": 64, "num_hidden_layers": 3, "word_embed_proj_dim": 32},
+    }
+    return getattr(transformers, f"{name}Config")(**configs[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "trainable", "cut"),
+    [
+        ("Bert", "*layer.2.*", "at the layer 2 is computed once"),
+        ("GPT2", ["head", "*h.1.*"], "at the layer 1 is computed once"),
+        ("Llama", "*layers.2.*", "at the layer 2 is computed once"),
+        ("OPT", "*layers.2.*", "at the layer 2 is computed once"),
+        ("Albert", "*attention*", "nothing is computed once"),  # its layers are one and the same
+        ("Albert", "head", "at the head is computed once"),
+    ],
+)
+def test_architectures_have_the_losses_that_they_have_without_a_cache(
+    name: str, trainable: Any, cut: str, tmp_path: Path, keys: Keys
+) -> None:
+    from transformers import AutoModel
+
+    with quiet():
+        AutoModel.from_config(_architecture(name)).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    options: dict[str, Any] = {"model": str(tmp_path), "trainable": trainable, "batch": 12}
+    cached, plain = made(**options), uncached(**options)
+    assert cut in cached.computed_once
+    batch = plain.batch(keys, 0)
+    assert len(set(batch.lengths.tolist())) > 3
     assert float(cached.loss(batch)) == pytest.approx(float(plain.loss(batch)), rel=1e-5)
