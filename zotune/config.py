@@ -23,6 +23,7 @@ from zotune import blocksizes
 from zotune.core.budget import COUNTS, EVALUATIONS
 from zotune.core.differences import DIFFERENCES, FORWARD
 from zotune.core.grid import GRID_POINTS
+from zotune.core.settings import from_tune
 from zotune.directions import DIRECTIONS as DIRECTION_KINDS
 from zotune.errors import ConfigError, nearest, one_of
 from zotune.estimators import ESTIMATORS
@@ -165,6 +166,8 @@ class Config(BaseModel):
     @field_validator("problem", mode="before")
     @classmethod
     def _problem_is_a_mapping(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {key: from_tune(option) for key, option in value.items()}
         return {"name": value} if isinstance(value, str) else value
 
     @field_validator("*", mode="before")

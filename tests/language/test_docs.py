@@ -18,8 +18,10 @@ from zotune.study.shape import TOP
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language-models.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"<!-- commands -->\n```\n(.*?)```", PAGE, re.DOTALL)
-((NAME, SCRIPT),) = re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-(OUTPUT,) = re.findall(rf"<!-- output of {NAME} -->\n```\n(.*?)```", PAGE, re.DOTALL)
+SCRIPTS = dict(re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
+OUTPUTS = dict(re.findall(r"<!-- output of (\S+) -->\n```\n(.*?)```", PAGE, re.DOTALL))
+NAME = "predict.py"
+SCRIPT, OUTPUT = SCRIPTS[NAME], OUTPUTS[NAME]
 
 
 def typed(line: str) -> str:
@@ -61,6 +63,14 @@ def test_the_model_of_the_whole_study_gives_the_same_answers(predict: Callable[[
     typed("zotune run tiny-lm --tracking-uri none --no-report")
     typed("zotune export results/tiny-lm -o my-model")
     assert predict() == OUTPUT
+
+
+@pytest.mark.parametrize("name", SCRIPTS.keys() - {NAME})
+def test_other_scripts_print_what_the_page_shows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(compile(SCRIPTS[name], name, "exec"), {})
+    assert capsys.readouterr().out == OUTPUTS[name]
 
 
 def test_the_answers_that_the_page_shows_are_the_labels_of_its_texts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"dtype": "float64"}, r"problem\.dtype 'float64' is not known.*bfloat16, float16, float32"),
     ({"batch": 0}, r"problem\.batch must be a whole number of at least 1, got 0"),
+    ({"micro_batch": 0}, r"problem\.micro_batch must be a whole number of at least 1, got 0"),
+    (
+        {"micro_batch": 32},
+        r"problem\.micro_batch must be at most problem\.batch=16, .* got 32; low",
+    ),
     ({"max_length": "long"}, r"problem\.max_length must be a whole number of at least 1, got 'lo"),
     ({"model": 3}, r"problem\.model must be a name, got 3"),
     ({"seed": "x"}, r"problem\.seed must be a whole number, got 'x'"),
@@ -44,7 +50,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (PROMPT | {"words": ["zyx", "good"]}, r"problem\.words: ' zyx' is \d tokens of 'tiny-qwen3'"),
     (PROMPT | {"words": {"bad": "good", "good": "good"}}, r"problem\.words must be different tok"),
     ({"template": "{sentence}!"}, r"problem\.template must have columns in braces, \{text\}, got"),
-    ({"trainable": "hed"}, r"none of all, head and lora \(did you mean 'head'\?\) and matches no"),
+    (
+        {"trainable": "hed"},
+        r"none of all, head, lora, norms and biases \(did you mean 'head'\?\) and matches no",
+    ),
     (
         PROMPT | {"words": ["bad", "good"], "trainable": "head"},
         r"head: words has no head of its ow",
@@ -123,6 +132,19 @@ def test_a_folder_that_is_no_model_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "new-thing", "auto_map": {}}')
     with pytest.raises(ConfigError, match=r"problem\.model .* tokenizer|architecture"):
         Options(model=str(tmp_path)).check()
+
+
+@pytest.mark.parametrize("base", [{"base_model_name_or_path": "Owner/Base"}, {}, []])
+def test_a_folder_of_peft_says_that_it_is_an_adapter_and_what_to_do(
+    base: object, tmp_path: Path
+) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps(base))
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    named = r" of 'Owner/Base'" if base == {"base_model_name_or_path": "Owner/Base"} else ""
+    said = rf"is a PEFT adapter{named}, and a whole model is needed; .*merge_and_unload.*able: lora"
+    with pytest.raises(ConfigError, match=said) as caught:
+        Options(model=str(tmp_path)).check()
+    assert "\n" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read_say_where(tmp_path: Path) -> None:
@@ -239,6 +261,7 @@ def test_out_of_memory_says_which_setting_to_lower(keys: Keys) -> None:
     objective.module.register_forward_pre_hook(take_a_petabyte)
     with pytest.raises(
         OutOfMemory,
-        match=r"with a batch of 4 × \d+ tokens; lower problem\.batch or problem\.max_length",
+        match=r"with a batch of 4 × \d+ tokens; lower problem\.micro_batch, problem\.batch or "
+        r"problem\.max_length",
     ):
         objective.loss(batch)

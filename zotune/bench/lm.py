@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForSequenceClassification
 
 from zotune.addresses import Keys, extend
+from zotune.bench.lm_head import head_only
 from zotune.bench.timing import Work, interleave
 from zotune.config import parse_config
 from zotune.core.processes import supervised
@@ -122,7 +123,7 @@ def mezo(objective: MiniLM, *, radius: float = 1e-3, eta: float = 1e-6) -> Work:
     return step
 
 
-def steps(objective: MiniLM, **settings: Any) -> Work:
+def steps(objective: WeightsObjective, **settings: Any) -> Work:
     """Steps of the loop, one after the other, the updates too small to lead anywhere."""
     config = parse_config(
         {"estimator": "align", "q": 1, "update": "sgd", "step": "constant", "eta": 1e-12}
@@ -153,6 +154,8 @@ def speed(rounds: int, on_case: Callable[[str], None]) -> Iterator[ModelFigure]:
         ):
             on_case(f"align beside avg, directions {name}")
             yield _align_beside_avg(name, block_bytes, wanted, rounds)
+        on_case("the head, with outputs of the model that are kept")
+        yield _head_computed_once(rounds)
     finally:
         torch.set_num_threads(threads)
 
@@ -198,6 +201,18 @@ def _align_beside_avg(name: str, block_bytes: int, wanted: float, rounds: int) -
     ratio = median(a / b for a, b in zip(times["align"], times["avg"], strict=True))
     took = f"{1e3 * median(times['align']):.0f} ms"
     return ModelFigure(f"align q=10, {name}", f"avg q=10, {name}", ratio, wanted, took)
+
+
+def _head_computed_once(rounds: int) -> ModelFigure:
+    once, always = head_only()
+    works = {
+        name: steps(objective, q=4, estimator="avg")
+        for name, objective in (("once", once), ("always", always))
+    }
+    times = interleave(works, rounds=rounds)
+    ratio = median(a / b for a, b in zip(times["once"], times["always"], strict=True))
+    took = f"{1e3 * median(times['once']):.1f} ms"
+    return ModelFigure("head q=4, computed once", "head q=4, always", ratio, 0.1, took)
 
 
 def memory(on_case: Callable[[str], None]) -> ModelFigure:

@@ -22,8 +22,9 @@ from zotune.cli.summary import FIGURE, Summary, print_whole, verdict_table
 from zotune.core.folders import from_here
 from zotune.core.names import CONTINUES
 from zotune.core.processes import signals_held, unwrapped_interrupts
-from zotune.core.settings import label
+from zotune.core.settings import PROBLEM, label
 from zotune.errors import ConfigError
+from zotune.objectives import PROBLEMS
 from zotune.results.checkpoints import launch_of
 from zotune.study.capacity import require_capacity_here
 from zotune.study.launch import Launch, LaunchError, extended_launch, new_launch, old_launch
@@ -46,6 +47,11 @@ DONE, SOME_FAILED = 0, 1
 LONGEST_IMPORT = 20.0
 """Seconds to wait for imports in the background. A signal that falls into an import of the main
 thread can leave a lock of Python's import system held, and they would wait for ever."""
+
+SAME_START = {
+    f"{PROBLEM}{key}" for key in ("trainable", "lora_rank", "lora_alpha", "batch", "micro_batch")
+}
+"""Options of a language model that do not change its loss at the start."""
 
 
 def run(request: RunRequest) -> int:
@@ -89,6 +95,8 @@ def _summary(request: RunRequest, console: Console) -> Summary:
             with unwrapped_interrupts():
                 launch = with_store(launch, request.tracking_uri)
                 _introduce(launch, console)
+                if request.resume is None and (line := start_line(launch.study)):
+                    _say(console, line)
                 outcome = _run(launch, request, console)
         except KeyboardInterrupt:
             if launch is not None:
@@ -149,6 +157,13 @@ def _introduce(launch: Launch, console: Console) -> None:
         _say(console, f"goes on from launch {launch.notes[CONTINUES]}")
     for claim in study.lost_claims:
         _say(console, f"not judged: {claim}; this space does not decide it")
+
+
+def start_line(study: Study) -> str:
+    """Loss and accuracy of the model at the start, if all trials begin there; else empty."""
+    searched = {key for key in study.searched if key.startswith(PROBLEM)}
+    settings = PROBLEMS[study.problem["name"]].settings_of(study.problem)
+    return "" if settings is None or searched - SAME_START else settings.start_line()
 
 
 def skipped_lines(study: Study) -> list[str]:

@@ -38,22 +38,39 @@ def place(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]
 def setting(config: Any, key: str) -> Any:
     """A value by its dotted name (the inverse of ``place``); None if it is missing.
 
-    A rule that was written as JSON for Ray Tune (see ``for_tune``) is a mapping again.
+    What was written as JSON for Ray Tune (see ``for_tune``) is a mapping or a list again.
     """
     for part in key.split("."):
         config = config.get(part) if isinstance(config, Mapping) else None
-    return json.loads(config) if isinstance(config, str) and config.startswith('{"') else config
+    return from_tune(config)
 
 
 def for_tune(value: Any) -> Any:
-    """A value of a point as Ray Tune takes it; a rule, which is a mapping, as JSON.
+    """A value of a point as Ray Tune takes it; a rule or a list of names as JSON.
 
-    Tune would merge a mapping into the domain of its key, and fail.
+    Tune would merge a mapping or a list into the domain of its key, and fail.
 
-    >>> for_tune({"rule": "growth"}), for_tune(10)
-    ('{"rule": "growth"}', 10)
+    >>> for_tune({"rule": "growth"}), for_tune(["head", "norms"]), for_tune(10)
+    ('{"rule": "growth"}', '["head", "norms"]', 10)
     """
+    if isinstance(value, list | tuple):
+        names = value and all(isinstance(name, str) for name in value)
+        return json.dumps(value) if names else value
     return json.dumps(value) if isinstance(value, Mapping) else value
+
+
+def from_tune(value: Any) -> Any:
+    """The inverse of ``for_tune``; text that only looks alike stays text.
+
+    >>> from_tune('["head", "norms"]'), from_tune('["{sentence}')
+    (['head', 'norms'], '["{sentence}')
+    """
+    if not isinstance(value, str) or not value.startswith(('{"', '["')):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
 
 
 def label(settings: Mapping[str, Any]) -> str:

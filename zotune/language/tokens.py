@@ -29,9 +29,29 @@ class Batch:
     """The arguments of the model: input_ids, attention_mask, maybe token_type_ids."""
     lengths: Tensor
     labels: Tensor
+    split: str = ""
+    rows: tuple[int, ...] = ()
+    """The examples' numbers in their split, if they are of one."""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def parts(self, size: int) -> Iterator[Batch]:
+        """Parts of at most so many examples, short ones first, each padded to its own longest."""
+        if len(self) <= size:
+            yield self
+            return
+        order = torch.argsort(self.lengths, stable=True)
+        for first in range(0, len(self), size):
+            yield self._only(order[first : first + size])
+
+    def _only(self, at: Tensor) -> Batch:
+        """The examples at these places of the batch."""
+        lengths = self.lengths[at]
+        width = padded_width(int(lengths.max()))
+        inputs = {name: values[at, :width] for name, values in self.inputs.items()}
+        rows = tuple(self.rows[k] for k in at.tolist()) if self.rows else ()
+        return Batch(inputs, lengths, self.labels[at], self.split, rows)
 
 
 @dataclass(frozen=True)
@@ -45,6 +65,7 @@ class Tokenised:
     pad: int
     longest: int
     """Maximum number of tokens of the model."""
+    split: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,7 +73,7 @@ class Tokenised:
     def batch(self, rows: Sequence[int], device: torch.device) -> Batch:
         """The examples of these rows, padded to a multiple of eight."""
         lengths = [len(self.ids[row]) for row in rows]
-        width = min(self.longest, -(-max(lengths) // MULTIPLE) * MULTIPLE)
+        width = min(self.longest, padded_width(max(lengths)))
         inputs = {
             "input_ids": _padded([self.ids[row] for row in rows], width, self.pad),
             "attention_mask": _padded([[1] * length for length in lengths], width, 0),
@@ -63,11 +84,15 @@ class Tokenised:
             {name: torch.from_numpy(values).to(device) for name, values in inputs.items()},
             torch.tensor(lengths, device=device),
             torch.tensor([self.labels[row] for row in rows], device=device),
+            self.split,
+            tuple(rows) if self.split else (),
         )
 
-    def batches(self, size: int, device: torch.device) -> Iterator[Batch]:
-        """Batches of all examples, grouped by length."""
-        order = sorted(range(len(self)), key=lambda row: len(self.ids[row]))
+    def batches(self, size: int, device: torch.device, count: int | None = None) -> Iterator[Batch]:
+        """Batches of all examples, or of the first so many, grouped by length."""
+        order = sorted(
+            range(len(self) if count is None else count), key=lambda row: len(self.ids[row])
+        )
         for first in range(0, len(order), size):
             yield self.batch(order[first : first + size], device)
 
@@ -75,6 +100,11 @@ class Tokenised:
         """A digest of the data."""
         text = repr((self.ids, self.types, self.labels)).encode()
         return hashlib.sha256(text).hexdigest()[:16]
+
+
+def padded_width(longest: int) -> int:
+    """Tokens to which a batch is padded."""
+    return -(-longest // MULTIPLE) * MULTIPLE
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> npt.NDArray[np.int64]:
@@ -132,6 +162,7 @@ def tokenise(
         examples.labels,
         0 if pad is None else pad,
         longest,
+        split,
     )
 
 

@@ -74,6 +74,10 @@ class Settings(Protocol):
         """The function that loads an export of the model."""
         ...
 
+    def start_line(self) -> str:
+        """How good the model is before it is trained, for people; empty if that takes long."""
+        ...
+
     def check(self) -> None:
         """Raise the errors that building would raise, without loading large files."""
 
