@@ -6,17 +6,15 @@ import math
 import pickle
 from typing import Any
 
-import numpy as np
 import pytest
 
 import zotune
+from tests.asked import BUDGET, asked_points, valley
 from zotune.errors import ConfigError
 
 pytest.importorskip("gest_api")
 from gest_api.generator import Generator
 from gest_api.vocs import VOCS
-
-BUDGET = 40
 
 
 def vocs(**options: Any) -> VOCS:
@@ -28,26 +26,12 @@ def vocs(**options: Any) -> VOCS:
     return VOCS(**(told | options))
 
 
-def valley(x: float, y: float) -> float:
-    return 100 * (y - x * x) ** 2 + (1 - x) ** 2
-
-
 def results(points: list[dict[str, Any]], sign: float = 1.0) -> list[dict[str, Any]]:
     return [p | {"f": sign * valley(p["x"], p["y"])} for p in points]
 
 
 def generator(told: VOCS | None = None, **settings: Any) -> zotune.gest.ZotuneGenerator:
     return zotune.gest.ZotuneGenerator(told or vocs(), budget=BUDGET, **settings)
-
-
-def minimizer_s_points(start: tuple[float, float] = (0.0, 1.0)) -> list[list[float]]:
-    m = zotune.Minimizer(start, budget=BUDGET, bounds=([-2.0, -1.0], [2.0, 3.0]))
-    found = []
-    while not m.done:
-        asked = np.asarray(m.ask())
-        found += asked.tolist()
-        m.tell([valley(*x) for x in asked])
-    return found
 
 
 @pytest.mark.parametrize(("goal", "sign"), [("MINIMIZE", 1.0), ("MAXIMIZE", -1.0)])
@@ -60,17 +44,17 @@ def test_its_points_are_those_of_a_minimizer_bit_for_bit(goal: str, sign: float)
         made.ingest(results(points, sign)[::-1])
         made = pickle.loads(pickle.dumps(made))
     made.finalize()
-    assert found == minimizer_s_points()
+    assert found == asked_points()
     assert valley(**made.best) == made.run.best_loss
 
 
 def test_points_are_taken_and_told_one_by_one_too() -> None:
     made, found = generator(), []
-    for _ in minimizer_s_points():
+    for _ in asked_points():
         (point,) = made.suggest(1)
         found.append([point["x"], point["y"]])
         made.ingest(results([point]))
-    assert found == minimizer_s_points()
+    assert found == asked_points()
     assert made.suggest(None) == []
     with pytest.raises(ValueError, match="0 points can be evaluated now, got num_points=1; the b"):
         made.suggest(1)

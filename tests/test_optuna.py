@@ -15,20 +15,15 @@ from ray import tune
 from ray.tune.search.optuna import OptunaSearch
 
 import zotune
+from tests.asked import BUDGET, HIGH, LOW, asked_points, valley
 from zotune.errors import ConfigError
 
-BUDGET = 40
 START = {"x": -1.0, "y": 2.0}
-LOW, HIGH = [-2.0, -1.0], [2.0, 3.0]
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-
-
-def valley(x: float, y: float) -> float:
-    return 100 * (y - x * x) ** 2 + (1 - x) ** 2
 
 
 def objective(trial: optuna.Trial) -> float:
@@ -46,26 +41,16 @@ def points(study: optuna.Study) -> list[list[float]]:
     return [[t.params["x"], t.params["y"]] for t in study.trials]
 
 
-def minimizer_s_points(**settings: Any) -> list[list[float]]:
-    m = zotune.Minimizer(list(START.values()), budget=BUDGET, bounds=(LOW, HIGH), **settings)
-    found = []
-    while not m.done:
-        asked = np.asarray(m.ask())
-        found += asked.tolist()
-        m.tell([valley(*x) for x in asked])
-    return found
-
-
 @pytest.mark.parametrize("settings", [{}, {"q": 2, "step": "constant", "eta": 1e-4}])
 def test_the_trials_are_the_points_of_a_minimizer_bit_for_bit(settings: dict[str, Any]) -> None:
-    study, asked = made(settings=settings), minimizer_s_points(**settings)
+    study, asked = made(settings=settings), asked_points(list(START.values()), **settings)
     study.optimize(objective, n_trials=len(asked))
     assert points(study) == asked
     assert len(asked) <= BUDGET
 
 
 def test_the_maximum_is_the_minimum_of_the_negative() -> None:
-    study, asked = made(direction="maximize"), minimizer_s_points()
+    study, asked = made(direction="maximize"), asked_points(list(START.values()))
     study.optimize(lambda trial: -objective(trial), n_trials=len(asked))
     assert points(study) == asked
 
@@ -85,7 +70,7 @@ def test_a_study_in_a_storage_goes_on_with_another_sampler_and_a_pickled_one(
         study.optimize(objective, n_trials=2)
         study.ask({"x": optuna.distributions.FloatDistribution(-2.0, 2.0)})  # never told: killed
     done = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
-    assert [[t.params["x"], t.params["y"]] for t in done] == minimizer_s_points()[:20]
+    assert [[t.params["x"], t.params["y"]] for t in done] == asked_points(list(START.values()))[:20]
 
 
 def test_failed_and_pruned_trials_reject_their_points() -> None:
@@ -142,7 +127,7 @@ def test_trials_that_cannot_wait_are_random_and_said_to_be_lost(
     for trial in trials:
         study.tell(trial, valley(trial.params["x"], trial.params["y"]))
     study.optimize(objective, n_trials=BUDGET)
-    asked = minimizer_s_points()
+    asked = asked_points(list(START.values()))
     assert [point for point in points(study) if point in asked][: len(asked)] == asked
 
 
@@ -152,7 +137,7 @@ def test_tune_reaches_it_through_its_own_optuna_search(tmp_path: Path) -> None:
     space = {"x": tune.uniform(-2.0, 2.0), "y": tune.uniform(-1.0, 3.0)}
     search = OptunaSearch(sampler=sampler, points_to_evaluate=[START])
     search.set_search_properties("loss", "min", space)
-    asked = minimizer_s_points()
+    asked = asked_points(list(START.values()))
     for number, point in enumerate(asked):
         config = search.suggest(str(number))
         assert [config["x"], config["y"]] == point
@@ -180,7 +165,7 @@ def test_what_cannot_be_done_is_refused_in_one_line() -> None:
 
 
 def test_the_start_is_the_first_trial_with_a_finite_value() -> None:
-    study, asked = made(), minimizer_s_points()
+    study, asked = made(), asked_points(list(START.values()))
     study.optimize(lambda trial: objective(trial) * math.inf, n_trials=1)
     study.enqueue_trial(START)
     study.optimize(objective, n_trials=len(asked))

@@ -14,23 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 import zotune
+from tests.asked import BUDGET, asked_points, valley
 from tests.servers import wait_for
 from tests.tune.conftest import QUIET
 from zotune.errors import CheckpointError, ConfigError
 
 SPACE = {"net": {"x": tune.uniform(-2.0, 2.0), "y": tune.uniform(-1.0, 3.0)}, "z": 7}
-LOW, HIGH, BUDGET = [-2.0, -1.0], [2.0, 3.0], 40
 MIDDLE = [0.0, 1.0]
-
-
-def valley(x: float, y: float) -> float:
-    return 100 * (y - x * x) ** 2 + (1 - x) ** 2
 
 
 def loss(config: dict[str, Any]) -> float:
@@ -40,16 +35,6 @@ def loss(config: dict[str, Any]) -> float:
 def searching(**options: Any) -> zotune.ZotuneSearch:
     told = {"metric": "loss", "mode": "min", "budget": BUDGET} | options
     return zotune.ZotuneSearch(told.pop("space", SPACE), **told)
-
-
-def minimizer_s_points(**settings: Any) -> list[list[float]]:
-    m = zotune.Minimizer(MIDDLE, budget=BUDGET, bounds=(LOW, HIGH), **settings)
-    points = []
-    while not m.done:
-        asked = np.asarray(m.ask())
-        points += asked.tolist()
-        m.tell([valley(*x) for x in asked])
-    return points
 
 
 def trials(
@@ -67,7 +52,7 @@ def trials(
 @pytest.mark.parametrize("settings", [{}, {"q": 2, "step": "constant", "eta": 1e-4}, {"seed": 3}])
 def test_the_trials_are_the_points_of_a_minimizer_bit_for_bit(settings: dict[str, Any]) -> None:
     asked = [[c["net"]["x"], c["net"]["y"]] for c in trials(searching(**settings))]
-    assert asked == minimizer_s_points(**settings)
+    assert asked == asked_points(**settings)
     assert len(asked) == BUDGET
 
 
@@ -94,7 +79,7 @@ def test_a_batch_runs_in_parallel_in_any_order_and_then_the_searcher_waits() -> 
         points += [[c["net"]["x"], c["net"]["y"]] for c in batch.values()]
         for trial in reversed(batch):
             search.on_trial_complete(trial, {"loss": loss(batch[trial])})
-    assert points == minimizer_s_points()
+    assert points == asked_points()
 
 
 def test_a_failed_trial_rejects_its_point_as_an_infinite_value_does() -> None:
@@ -255,7 +240,7 @@ def test_it_goes_on_from_a_file_and_from_a_pickle_at_any_moment(tmp_path: Path) 
         search.restore(str(tmp_path / "out"))
         points.append([config["net"]["x"], config["net"]["y"]])
         search.on_trial_complete(str(number), {"loss": loss(config)})
-    assert points == minimizer_s_points()
+    assert points == asked_points()
     with pytest.raises(ConfigError, match="the restored search is over net/x, net/y with other"):
         search.set_search_properties(None, None, {"a": tune.uniform(0, 1)}, num_samples=BUDGET)
     zotune.Minimizer(MIDDLE, budget=9).save(tmp_path / "other")
@@ -273,7 +258,7 @@ def test_a_trial_of_a_later_time_than_the_restored_state_is_known_by_its_paramet
     told = {f"config/net/{key}": value for key, value in config["net"].items()}
     search.on_trial_complete("later", {"loss": loss(config)} | told)
     search.on_trial_complete("unknown", {"loss": 1.0})
-    assert [[c["net"]["x"], c["net"]["y"]] for c in trials(search)] == minimizer_s_points()[1:]
+    assert [[c["net"]["x"], c["net"]["y"]] for c in trials(search)] == asked_points()[1:]
 
 
 def test_it_says_once_that_tune_starts_one_trial_at_a_time(
@@ -339,11 +324,6 @@ def test_a_killed_driver_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     assert not (tmp_path / "found").exists()
     subprocess.run([*words, "0"], env=environment, check=True, timeout=400)
     found = json.loads((tmp_path / "found").read_text())
-    m = zotune.Minimizer(MIDDLE, budget=12, bounds=(LOW, HIGH))
-    points: list[list[float]] = []
-    while not m.done:
-        asked = np.asarray(m.ask())
-        points += [[*x, valley(*x)] for x in asked.tolist()]
-        m.tell([valley(*x) for x in asked])
+    points = [[*x, valley(*x)] for x in asked_points(budget=12)]
     assert sorted(found) == sorted(points)
     assert len(found) == 12
