@@ -209,3 +209,30 @@ def test_workers_send_residuals() -> None:
     loops.append(Loop(parse_config({"budget": 40}), objective, START, evaluator=Shuffled(0)))
     ends = [loop.advance(loop.init()) for loop in loops]
     assert torch.equal(ends[0].best_x, ends[1].best_x)
+
+
+def test_a_method_of_one_s_own_is_sent_residuals() -> None:
+    shapes = set()
+
+    def lowering(start: zotune.methods.Start) -> zotune.methods.Stage[str]:
+        assert start.residuals is not None
+        for _ in range(5):
+            rows = yield start.x + 0.1 * start.rng().standard_normal((4, start.dim))
+            shapes.add(rows.shape)
+        return "five rounds are enough"
+
+    zotune.methods.register("lowering", formula="x + 0.1 z", outputs="residuals")(lowering)
+    run = zotune.minimize(decay, START, budget=60, residuals=True, method="lowering")
+    assert shapes == {(4, 30)}
+    assert run.best_loss < run.rows[0]["loss"]
+    assert "five rounds are enough" in run.message
+
+
+def test_a_trial_fits_residuals() -> None:
+    fit = zotune.objective(decay, 3, residuals=True, start=START, array="numpy", name="decay")
+    trial = zotune.trainable(fit)({"budget": 60, "method": "auto"})
+    rows = [trial.train()]
+    while not rows[-1]["done"]:
+        rows.append(trial.train())
+    assert rows[-1]["chosen_method"] == "gauss-newton"
+    assert rows[-1]["best_loss"] < 0.01

@@ -8,14 +8,14 @@ evaluation than the last block did, or one of them is rejected.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from zotune.core.merit import merit
 from zotune.methods.parts.oracle import Spent
+from zotune.methods.parts.residuals import Model, sizes
 from zotune.methods.parts.trust import bounded_step
-from zotune.methods.start import Matrix, Points, Stage, Start, Vector
+from zotune.methods.start import Points, Stage, Start, Vector
 
 NEAR, WIDE, WIDEST = 1e-7, 100.0, 1e-3
 """Differences are taken over this share of a coordinate; wider by this factor, up to this share,
@@ -34,8 +34,6 @@ RETRIES, FEW = 2, 4
 coordinates, as each costs as much as a difference."""
 POOR, GOOD = 0.1, 0.75
 """The radius shrinks and grows if a step gains less and more of what was predicted."""
-DECADES, LEAST = 1e4, 0.1
-"""Sizes that differ by less than this factor are at least this share of the largest."""
 FIRST, FAILED = 1.0, 0.25
 """The first radius, in sizes of the start; the factor after a step that has failed."""
 AGAIN = 3
@@ -45,29 +43,6 @@ DOUBTED, FARTHEST = 2, 0.1
 share of a coordinate for differences under noise."""
 NOISY_BLOCKS = 3
 """Blocks under noise without a gain before a run ends."""
-
-
-@dataclass
-class Model:
-    """Residuals at a point and their derivatives."""
-
-    x: Vector
-    r: Vector
-    value: float
-    jacobian: Matrix
-    is_fresh: bool = False
-    """Whether the derivatives were measured at x, not updated since."""
-
-    def predicted(self, p: Vector) -> float:
-        """The decrease of Σ r² that the derivatives predict for a step."""
-        return self.value - float(merit(self.r + self.jacobian @ p))
-
-    def learn(self, p: Vector, r: Vector, scale: Vector) -> None:
-        """Broyden's update: the smallest change of J, in units of the scale, that explains r."""
-        weighted = scale * scale * p
-        error = r - self.r - self.jacobian @ p
-        self.jacobian = self.jacobian + np.outer(error, weighted / float(weighted @ p))
-        self.is_fresh = False
 
 
 class Squares:
@@ -166,7 +141,7 @@ class Squares:
         ratio = (m.value - value) / predicted
         self._poor = 0 if ratio >= POOR else self._poor + 1
         if ratio < POOR:
-            self._radius = length * (self._shorter(m, p, value) if np.isfinite(value) else FAILED)
+            self._radius = length * (m.shorter(p, value) if np.isfinite(value) else FAILED)
         elif ratio > GOOD:
             self._radius = max(self._radius, 2 * length)
         if not value < m.value:
@@ -179,17 +154,10 @@ class Squares:
         self.start.jacobian = self.model.jacobian
         return float(np.log(m.value / max(value, np.finfo(float).tiny)))
 
-    @staticmethod
-    def _shorter(m: Model, p: Vector, value: float) -> float:
-        """The share of a step at the minimum of the parabola through both values."""
-        slope = 2 * float(m.r @ (m.jacobian @ p))
-        bend = value - m.value - slope
-        return float(np.clip(-slope / (2 * bend), 0.1, 0.5)) if bend > 0 else 0.5
-
     def _measured(self) -> Stage[None]:
         """Measure J at x by a block of differences; raises ``Spent`` if that is too much."""
         m, d = self.model, self.start.dim
-        if self.start.left < d:
+        if self.start.left - self._reserved < d:
             raise Spent
         steps = self._differences()
         rows = yield m.x + np.diag(steps)
@@ -270,23 +238,10 @@ class Squares:
 
     def _averaged(self) -> Stage[None]:
         """Evaluate the answer of a noisy run again; the mean is its value."""
-        m = self.model
-        rows: Points = yield np.stack([m.x] * min(AGAIN, self.start.left))
+        m, again = self.model, min(AGAIN, self.start.left)
+        if not again:
+            return
+        rows: Points = yield np.stack([m.x] * again)
         values = merit(rows[np.isfinite(rows[:, 0])])
         if len(values):
             self.start.answer(m.x, float(values.mean()))
-
-
-def sizes(start: Start) -> Vector:
-    """How far each coordinate may be expected to move.
-
-    Coordinates of about one size, such as logarithms, may come close to zero by chance; those over
-    many decades are in units of their own, and move by a share of themselves.
-    """
-    size = np.where(start.x == 0, start.reach, np.abs(start.x))
-    if start.scale is not None:
-        size = start.reach
-    elif size.max() < DECADES * size.min():
-        size = np.maximum(size, LEAST * size.max())
-    found: Vector = np.minimum(size, start.high - start.low)
-    return found
