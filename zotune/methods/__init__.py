@@ -114,7 +114,7 @@ class Method:
         if (needed := self.needs(dim)) > budget:
             raise ConfigError(
                 f"the first step of method {self.name!r} in {dim} dimensions needs a budget of "
-                f"{needed} evaluations, got {budget}; raise it, or leave method out"
+                f"{needed} evaluations, got {budget}; raise it, or name another method"
             )
         if bounds and not self.keeps_bounds:
             raise ConfigError(
