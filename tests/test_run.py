@@ -239,7 +239,7 @@ def test_a_checkpoint_of_another_function_is_refused(tmp_path: Path) -> None:
     [
         ("high", "an objective returns a number, got str: 'high'"),
         (None, "an objective returns a number, got NoneType"),
-        (torch.ones(3), r"an objective returns one number, got shape \(3,\); sum it up"),
+        (torch.ones(3), r"an objective returns one number, got shape \(3,\); say residuals=True"),
         (np.ones((2, 2)), r"an objective returns one number, got shape \(2, 2\)"),
         (1j, "an objective returns a number, got complex"),
         (np.complex128(1j), "an objective returns a real number, got .* of complex128; take its"),
