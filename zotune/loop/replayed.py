@@ -157,11 +157,13 @@ class Replayed(ProgramLane):
     def _with_answer(self, state: LaneState) -> LaneState:
         """The state at the answer of its method."""
         it, dialogue = self.iterate, self._at(state).dialogue
-        told = replace(
-            _told(state),
-            residuals=_tensor(dialogue.residuals),
-            jacobian=_tensor(dialogue.start.jacobian),
-        )
+        told = _told(state)
+        if told.outputs is not None:
+            told = replace(
+                told,
+                residuals=_tensor(dialogue.residuals),
+                jacobian=_tensor(dialogue.start.jacobian),
+            )
         x = self._vector(dialogue.x)
         loss = torch.tensor([dialogue.best], dtype=it.value_dtype, device=it.device)
         return state.but(x=x, loss=loss, best_x=x, best_loss=loss, told=told)

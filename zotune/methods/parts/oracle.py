@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -15,6 +16,8 @@ REPEATS = 9
 IDLE = 10
 """A known point is evaluated again after so many blocks of d + 1 known points in a row, so that a
 search among known points ends: in a box of rounding's size there may be no others."""
+SHORT = 256
+"""Bytes of a point that are kept themselves; a digest of longer ones takes less memory."""
 FEW, OUTLYING = 4, 3.0
 """All values of blocks with fewer points may be outliers; else those that many deviations away."""
 
@@ -35,7 +38,7 @@ class Oracle:
         self._start = start
         self._all_single = bool(np.float32(start.value) == start.value)
         self._told = start.budget - start.left
-        self._known = {_key(start.x): start.value}
+        self._known = {_keys(start.x[None])[0]: start.value}
         """The first value of every point, by a digest of the point."""
         self._idle = 0
         """Number of known points in a row."""
@@ -79,7 +82,7 @@ class Oracle:
             self.best, self.best_x = float(values[at]), points[at].copy()
         return values
 
-    def once(self, points: Points) -> Stage[Vector]:
+    def once(self, points: Points, keys: Sequence[bytes] | None = None) -> Stage[Vector]:
         """The same, with each row evaluated once and the best point not updated."""
         if len(points) > self.left:
             raise Spent
@@ -88,8 +91,7 @@ class Oracle:
         values = np.where(np.isfinite(told), told, np.inf)
         self._all_single = self._all_single and bool((values.astype(np.float32) == values).all())
         self._told += len(values)
-        for point, value in zip(points, values.tolist(), strict=True):
-            key = _key(point)
+        for key, value in zip(keys or _keys(points), values.tolist(), strict=True):
             self.repeated += key in self._known
             self._known.setdefault(key, value)
         if self.repeated:
@@ -99,16 +101,16 @@ class Oracle:
 
     def _unknown(self, points: Points) -> Stage[Vector]:
         """The same, with only those rows evaluated that are not known, each once."""
-        keys, new = [_key(point) for point in points], dict[bytes, int]()
+        keys, new = _keys(points), dict[bytes, int]()
         for at, key in enumerate(keys):
             if key not in self._known:
                 new.setdefault(key, at)
         self._idle = 0 if new else self._idle + len(points)
         if self._idle > IDLE * (self.dim + 1):
             self._idle = 0
-            return (yield from self.once(points))
+            return (yield from self.once(points, keys))
         if len(new) == len(points):
-            return (yield from self.once(points))
+            return (yield from self.once(points, keys))
         if new:
             yield from self.once(points[list(new.values())])
         return np.array([self._known[key] for key in keys])
@@ -136,9 +138,12 @@ class Oracle:
         return max(self.noise, 8 * np.finfo(float).eps * abs(f), 1e-300)
 
 
-def _key(point: Vector) -> bytes:
-    """A digest of a point; 0 and -0 are the same."""
-    return blake2b((point + 0.0).tobytes(), digest_size=16).digest()
+def _keys(points: Points) -> list[bytes]:
+    """A key of each point, 0 and -0 the same: its bytes, or a digest if these are many."""
+    rows = [row.tobytes() for row in points + 0.0]
+    if not rows or len(rows[0]) <= SHORT:
+        return rows
+    return [blake2b(row, digest_size=16).digest() for row in rows]
 
 
 def agreed(values: list[float]) -> float:
