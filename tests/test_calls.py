@@ -294,3 +294,16 @@ def test_a_run_that_joins_a_better_point_knows_its_value(step: str) -> None:
     before = counted.repeated
     slow.advance(joined(slow, state, other), 30)
     assert counted.repeated == before
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_the_last_point_is_evaluated_within_the_budget(q: int, difference: str) -> None:
+    """Otherwise the last loss would be that of the point before."""
+    counted = Counted()
+    told: dict[str, Any] = {"estimator": "avg", "q": q, "step": "constant", "eta": 0.01}
+    told |= {"difference": difference, "budget": BUDGET, "array": "numpy"}
+    run = zotune.minimize(counted, [1.0] * DIM, **told)
+    assert len(counted.values) == run.nfev <= BUDGET
+    assert counted.points[-1] == run.x[0].numpy().tobytes()
+    assert run.rows[-1]["loss"] == counted.values[-1]

@@ -92,3 +92,10 @@ def test_set_says_which_of_the_spaces_is_meant() -> None:
 def test_mistakes_are_answered_in_one_line(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ZotuneError, match=message):
         study(**more)
+
+
+def test_a_random_search_draws_nothing_at_infeasible_combinations() -> None:
+    space = {"q": [1, 1000], "eta": {"loguniform": [1e-4, 1e-1]}}
+    made = study(space=space, search={"algorithm": "random", "trials": 4})
+    assert [str(skipped.point) for skipped in made.skipped] == ["{'q': 1000}"]
+    assert [point["q"] for point in made.trials] == [1, 1, 1, 1]
